@@ -22,6 +22,11 @@ FDP_INTERNAL fdp_status_t fdp_law_laplace(fdp_arena_t *a, fdp_nat_t num, fdp_nat
 FDP_INTERNAL fdp_status_t fdp_law_gaussian(fdp_arena_t *a, fdp_nat_t num, fdp_nat_t den,
                                            fdp_digits_t *law);
 
+/* 2^53 P(|X| <= bound) of a Laplace law, nearest but at least 1; statuses as those of its
+ * tables. */
+FDP_INTERNAL fdp_status_t fdp_laplace_within(fdp_arena_t *a, fdp_nat_t num, fdp_nat_t den,
+                                             uint64_t bound, uint64_t *within);
+
 /* A sigma > 8.7, its square, and the shift and low bits of its digits. */
 typedef struct {
     fdp_nat_t num, den, num2, den2;

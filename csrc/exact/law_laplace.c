@@ -280,3 +280,31 @@ fdp_status_t fdp_law_laplace(fdp_arena_t *a, fdp_nat_t num, fdp_nat_t den, fdp_d
     }
     return near ? FDP_OK : a->failed ? FDP_ERR_MEMORY : FDP_ERR_RESOLVER;
 }
+
+/* P(|X| > bound) = 2 q^(bound + 1) / (1 + q), q = exp(-1 / t). */
+fdp_status_t fdp_laplace_within(fdp_arena_t *a, fdp_nat_t num, fdp_nat_t den, uint64_t bound,
+                                uint64_t *within)
+{
+    const size_t start = fdp_arena_mark(a);
+    bool sure = false;
+    for (unsigned bits = 128; !sure && bits <= FDP_LAW_BITS && !a->failed; bits *= 2) {
+        const fdp_fx_t f = fdp_fx_at(a, bits);
+        uint64_t *far = fdp_fx_take(&f, 1), *whole = fdp_fx_take(&f, 1), *q = fdp_fx_take(&f, 1);
+        const fdp_nat_t steps = fdp_nat_mul(a, fdp_nat_of(a, bound + 1), den);
+        uint64_t floor = 0;
+        a->vague = false;
+        if (!a->failed) {
+            fdp_fx_exp_neg(&f, far, steps, num);
+            fdp_fx_exp_neg(&f, q, den, num);
+            set_ones(&f, whole);
+            fdp_fx_add(&f, whole, whole, q);
+            fdp_fx_over(&f, far, far, whole);
+            fdp_fx_scale(&f, far, far, 2, 1);
+            sure = !a->failed && !a->vague && fdp_fx_floor(&f, far, 54, &floor);
+        }
+        *within = (UINT64_C(1) << 53) - (floor + 1) / 2;
+        *within += *within == 0;
+        fdp_arena_back(a, start);
+    }
+    return sure ? FDP_OK : a->failed ? FDP_ERR_MEMORY : FDP_ERR_RESOLVER;
+}

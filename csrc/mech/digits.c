@@ -326,15 +326,30 @@ static bool prepare(fdp_digits_t *law)
     return true;
 }
 
+/* The square root, up; x < 2^124. */
+static uint64_t root_of(fdp_u128_t x)
+{
+    uint64_t root = 0;
+    for (uint64_t bit = UINT64_C(1) << 61; bit != 0; bit >>= 1) {
+        const uint64_t more = root | bit;
+        root = (fdp_u128_t)more * more <= x ? more : root;
+    }
+    return root + ((fdp_u128_t)root * root < x);
+}
+
+/* Six deviations below the mean, less 4: a full pass nearly always fills the chunk. By
+ * integers, in units of 2^-53: which words a value has depends on it. */
 static uint32_t chunk_outputs(double acceptance)
 {
+    const uint64_t one = UINT64_C(1) << 53, a = (uint64_t)(acceptance * 0x1p53);
     if (acceptance == 1.0) {
         return FDP_PASS;
     }
-    /* A full pass nearly always fills the chunk. */
-    const double mean = FDP_PASS * acceptance;
-    const double sure = mean - 6.0 * sqrt(mean * (1.0 - acceptance)) - 4.0;
-    return sure < 16.0 ? 16 : (uint32_t)sure & ~UINT32_C(15);
+    const fdp_u128_t mean = (fdp_u128_t)FDP_PASS * a;
+    const fdp_u128_t less = (fdp_u128_t)root_of((fdp_u128_t)a * (one - a) * 36 * FDP_PASS) +
+                            (fdp_u128_t)4 * one;
+    const uint64_t sure = mean < less ? 0 : (uint64_t)((mean - less) >> 53);
+    return sure < 16 ? 16 : (uint32_t)sure & ~UINT32_C(15);
 }
 
 fdp_status_t fdp_sampler_prepare(fdp_sampler_t *sampler)

@@ -1,6 +1,4 @@
 /* laws.c: prepared laws from exact parameters, in memory of the size that they need. */
-#include <math.h>
-
 #include "../base/rounding.h"
 #include "../exact/law.h"
 #include "scratch.h"
@@ -15,9 +13,9 @@ static fdp_nat_t number(const uint64_t *limbs, size_t n)
     return (fdp_nat_t){(uint64_t *)(uintptr_t)limbs, fdp_nat_trim(limbs, n)};
 }
 
-/* Fills `law`, and the nearest double of den / num. */
+/* Fills `law`, and 2^53 P(|X| <= bound). */
 static fdp_status_t fill(fdp_law_fn make, fdp_nat_t num, fdp_nat_t den, fdp_digits_t *law,
-                         double *inverse)
+                         uint64_t bound, uint64_t *within)
 {
     fdp_status_t status = FDP_ERR_MEMORY;
     for (size_t size = LEAST_ROOM; status == FDP_ERR_MEMORY && size <= MOST_ROOM; size *= 4) {
@@ -26,8 +24,11 @@ static fdp_status_t fill(fdp_law_fn make, fdp_nat_t num, fdp_nat_t den, fdp_digi
             return FDP_ERR_MEMORY;
         }
         memset(law, 0, sizeof *law);
-        *inverse = fdp_nat_quotient(&arena, den, num);
+        *within = UINT64_C(1) << 53;
         status = make(&arena, num, den, law);
+        if (status == FDP_OK && bound != 0) {
+            status = fdp_laplace_within(&arena, num, den, bound, within);
+        }
         fdp_memory_give(arena.base, size);
     }
     return status;
@@ -38,22 +39,18 @@ static fdp_status_t make_law(fdp_sampler_t *sampler, fdp_law_fn make,
 {
     const fdp_nat_t num = number(parameter->num, parameter->nums);
     const fdp_nat_t den = number(parameter->den, parameter->dens);
-    double inverse;
+    uint64_t within;
     memset(sampler, 0, sizeof *sampler);
     if (num.n == 0 || den.n == 0 || num.n > FDP_LIMBS || den.n > FDP_LIMBS || bound < 0) {
         return FDP_ERR_PARAMETER;
     }
     const fdp_rounding_t saved = fdp_rounding_enter();
-    fdp_status_t status = fill(make, num, den, &sampler->law, &inverse);
+    fdp_status_t status = fill(make, num, den, &sampler->law, (uint64_t)bound, &within);
     if (status == FDP_OK) {
         memcpy(sampler->num, num.d, num.n * sizeof *num.d);
         memcpy(sampler->den, den.d, den.n * sizeof *den.d);
         sampler->law.bound = bound;
-        sampler->acceptance = 1.0;
-        if (bound != 0) { /* 1 - P(|X| > bound), for the number of trials only */
-            const double far = exp(-(double)((uint64_t)bound + 1) * inverse);
-            sampler->acceptance = 1.0 - 2.0 * far / (1.0 + exp(-inverse));
-        }
+        sampler->acceptance = (double)within * 0x1p-53;
         status = fdp_sampler_prepare(sampler);
     }
     if (status != FDP_OK) {

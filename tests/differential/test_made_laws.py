@@ -1,5 +1,6 @@
 """Laws as C makes them, field for field as the Python laws; and their arithmetic."""
 
+import math
 import random
 import shutil
 import struct
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from fastdp import _core
+from fastdp._exact import exp_neg
 from fastdp.exceptions import FastDPError
 from tests.law_fields import equal
 from tests.reference import exact_bits
@@ -127,6 +129,28 @@ def test_arithmetic_and_every_size_of_memory(tmp_path: Path) -> None:
     subprocess.run([*build, "-lm", "-o", str(program)], check=True)
     run = subprocess.run([program], capture_output=True, text=True, env={})
     assert (run.returncode, run.stdout, run.stderr) == (0, "fine\n", "")
+
+
+def test_values_within_a_bound_are_counted_by_integers() -> None:
+    """2^53 P(|X| <= bound), and six deviations below the mean of a pass: no exponential
+    of a C library says which words a value has."""
+    rng = random.Random(9)
+    for _ in range(200):
+        t = drawn("laplace", rng)
+        bound = min(int(t * Fraction(2.0 ** rng.uniform(-8, 5.5))) + 1, 2**62)
+        law = _core.Sampler.laplace(t, bound)
+        far = exp_neg((bound + 1) * t.denominator, t.numerator, 300)
+        q = exp_neg(t.denominator, t.numerator, 300)
+        low, high = (
+            (2 * x << 354) // ((1 << 300) + y) >> 300
+            for x, y in zip(far, q, strict=True)
+        )
+        assert low == high
+        a = max(2**53 - (low + 1) // 2, 1)
+        assert law.acceptance == a / 2**53
+        root = math.isqrt(36 * 8192 * a * (2**53 - a) - 1) + 1 if a < 2**53 else 0
+        sure = ((8192 * a - root - 2**55) >> 53) // 16 * 16
+        assert law.chunk_outputs == (8192 if a == 2**53 else max(sure, 16)), (t, bound)
 
 
 PROBABILITIES = [
