@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 #: What chooses what a user keeps: the engine's own hash, or one that all engines have.
@@ -154,6 +155,52 @@ class Recipe:
         if not self.edges:  # terms of a plan without them are as they were
             del asked["edges"]
         return asked
+
+    def survey(self, numbers: list[tuple[str, tuple[float, float]]]) -> str:
+        """Return what counts records that are left out, and numbers beyond their ends.
+
+        For the owner of the records alone, as is `survey_of_limits`.
+        """
+        user = "false"
+        if self.user is not None:
+            user = f"{self._column(self.user)} is null"
+        group = " or ".join(f"{self._column(name)} is null" for name in self.by)
+        counted = {
+            "no_unit": user,
+            "no_group": f"not ({user}) and ({group or 'false'})",
+        }
+        for i, (name, (low, high)) in enumerate(numbers):
+            number = f"cast({self._column(name)} as double)"
+            counted[f"missing_{i}"] = f"{self._column(name)} is null or isnan({number})"
+            counted[f"below_{i}"] = f"{number} < {_double(low)}"
+            counted[f"above_{i}"] = (
+                f"{number} > {_double(high)} and not isnan({number})"
+            )
+        columns = [
+            f"sum(case when {what} then 1 else 0 end) as {name}"
+            for name, what in counted.items()
+        ]
+        # Within a step, as engines name their sources in front of the first one.
+        text = f"  select {_lines(['count(*) as records', *columns])}\n"
+        text += f"  from {self.source} as source"
+        return f"with facts as (\n{text})\nselect * from facts"
+
+    def survey_of_limits(self, limits: Sequence[tuple[int, int]]) -> str:
+        """Return what counts the records that limits (groups, records) leave."""
+        _, records = self._records()
+        first = f"with records as (\n{records})"
+        if self.user is None:
+            return f"{first}\nselect count(*) as counted from records"
+        kept = [
+            f"sum(least(n, {r}) * least(m, {k}) / cast(m as double)) as kept_{i}"
+            for i, (k, r) in enumerate(limits)
+        ]
+        return (
+            f"{first},\nmine as (\n  select u, {self._keys}, "
+            f"count(*) as n from records group by u, {self._keys}),\nspread as (\n"
+            "  select n, count(*) over (partition by u) as m from mine)\n"
+            f"select {_lines(['sum(n) as counted', *kept])}\nfrom spread"
+        )
 
     @property
     def absent(self) -> int:

@@ -31,6 +31,8 @@ from fastdp.tables._words import count_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from fastdp.tables._check import Check
+
 #: What a column of numbers is released as, in the order of the result.
 STATISTICS = ("sum", "mean", "variance", "std")
 
@@ -357,6 +359,39 @@ class Plan:
         check_ledger(ledger, label, budgets, None, stream)
         charge = None if ledger is None else (ledger, label or "", budgets or ())
         return _run.release(self, source, charge, memory, progress, stream)
+
+    def check(self, source: Any, *, memory: str | None = None) -> Check:
+        """Return what the plan leaves out of some records. NOT PRIVATE.
+
+        For the owner of the records: exact numbers of what is missing, beyond the
+        bounds, in no group, and kept under this and other limits. Nothing is drawn or
+        charged, and no guarantee holds for it: do not publish it, and do not choose
+        limits or bounds by it.
+
+        Parameters
+        ----------
+        source, memory
+            As for `release`; a stream is read twice, and refused.
+
+        Raises
+        ------
+        DTypeError, ParameterError, FastDPError
+            As for `release`.
+
+        Examples
+        --------
+        >>> import fastdp
+        >>> who = fastdp.Unit("who", records=1)
+        >>> plan = fastdp.Plan(unit=who, sum="x", bounds={"x": (0, 5)}, epsilon=1)
+        >>> found = plan.check({"who": [1, 1, 2], "x": [1.0, None, 9.0]})
+        >>> found.columns
+        {'x': {'missing': 1, 'below': 0, 'above': 1}}
+        >>> round(found.kept[1, 1], 2)
+        0.67
+        """
+        from fastdp.tables import _check
+
+        return _check.check(self, source, memory)
 
     def sql(self, source: Any) -> str:
         """Return the group-by that `release` would run on a source; no record is read.

@@ -139,3 +139,42 @@ def test_tables_of_a_report_may_be_of_columns(tmp_path: Any) -> None:
             assert again[name].replayed
             assert str(first[name].value) == str(again[name].value)
         assert book.budget("all").spent == {"epsilon": 2}
+
+
+# ---- what the owner may see --------------------------------------------------------
+
+WHO = ["a", "a", "b", None, "c", "d", "a", "a"]
+SPARSE = {
+    "who": WHO,
+    "town": ["t0", "t0", "t0", "t0", None, "t1", "t2", "t1"],
+    "x": [1.0, None, math.nan, 5.0, -5.0, math.inf, 2.0, 3.0],
+}
+FACTS = {"missing": 2, "below": 1, "above": 2}
+
+
+@pytest.mark.parametrize("source", [SPARSE, pa.table(SPARSE)], ids=["dict", "DuckDB"])
+def test_the_owner_sees_what_is_left_out(source: Any) -> None:
+    words: Any = {"mean": "x", "bounds": {"x": (0, 4)}, "epsilon": 1}
+    who = fastdp.Unit("who", groups=2, records=1)
+    listed = fastdp.Plan(unit=who, by="town", keys=["t0", "t1"], **words)
+    found = listed.check(source)
+    assert (found.records, found.no_unit, found.no_group) == (8, 1, 1)
+    assert (found.other_group, found.columns) == (1, {"x": FACTS})
+    # Of "a" two records in t0 and one in t1, one each of "b" and "d".
+    assert found.kept[1, 1] == pytest.approx(3 / 5)
+    assert found.kept[1, 2] == pytest.approx(3.5 / 5)
+    assert found.kept[2, 1] == pytest.approx(4 / 5)
+    assert found.kept[2, 2] == 1
+    text = str(found)
+    assert text.startswith("NOT PRIVATE")
+    assert "in a group not listed" in text
+    rows = fastdp.Plan(unit="row", **words).check(source)
+    assert (rows.records, rows.no_unit, rows.other_group, rows.kept) == (8, 0, 0, {})
+    own = fastdp.Unit("who", records=4)
+    bins = fastdp.Plan(unit=own, histogram={"x": [0, 4]}, epsilon=1).check(source)
+    assert bins.columns == {"x": FACTS}
+    assert bins.kept[1, 4] == 1
+    assert bins.kept[1, 2] == pytest.approx(5 / 7)
+    nobody = {name: column[3:4] for name, column in SPARSE.items()}
+    empty = listed.check(nobody if isinstance(source, dict) else pa.table(SPARSE)[3:4])
+    assert (empty.records, empty.no_unit, empty.other_group) == (1, 1, 0)

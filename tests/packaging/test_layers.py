@@ -306,8 +306,8 @@ IN_CIRCLES = {
     *("frames._release", "frames._spark", "frames._tables"),
     *("ledger._counters", "ledger._ledger"),
     *("mechanisms._moments_release", "mechanisms.moments"),
-    *("tables._memory", "tables._plan", "tables._release", "tables._run"),
-    "tables._words",
+    *("tables._check", "tables._memory", "tables._plan", "tables._release"),
+    *("tables._run", "tables._words"),
 }
 
 
