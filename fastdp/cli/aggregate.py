@@ -18,6 +18,7 @@ import fastdp
 from fastdp import _spill
 from fastdp.cli import (
     _cells,
+    _check,
     _common,
     _files,
     _ledgered,
@@ -51,6 +52,11 @@ needed. A value that is missing leaves out its own statistic; a record without a
 or a unit is left out, and so is one whose group has more than 1024 bytes, without
 --keys. Nothing that a cell holds stops the release or shows.
 """
+
+_CHECK_HELP = (
+    "release and charge nothing; print what is missing, beyond the bounds, and left "
+    "out by the limits. NOT PRIVATE: for the records' owner"
+)
 
 _EPILOG = """\
 Privacy: stated after the release, for a unit added or removed with all records, or for
@@ -135,6 +141,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         action="store_true",
         help="print cost and noise, and what budgets would have left; read no record",
     )
+    add("--check", action="store_true", help=_CHECK_HELP)
     add("--sql", action="store_true", help="print the group-by and read no record")
     add("--memory", metavar="SIZE", help='what may be used before it spills: "4GB"')
     _tables.add_options(parser, required=False)
@@ -204,6 +211,9 @@ def run(arguments: argparse.Namespace, usual: Mapping[str, Any]) -> int:
             name: stack.enter_context(_source(table, plans[name]))
             for name, table in asked.tables.items()
         }
+        if arguments.check:
+            _say_check({n: (p, sources[n]) for n, p in plans.items()}, arguments.memory)
+            return 0
         if arguments.sql:
             for name, plan in plans.items():
                 print(f"-- {name}\n{plan.sql(sources[name])}\n")
@@ -237,7 +247,7 @@ def run(arguments: argparse.Namespace, usual: Mapping[str, Any]) -> int:
 
 def _run_one(arguments: argparse.Namespace) -> int:
     """Release the one table that the options describe."""
-    _check(arguments)
+    _require(arguments)
     keys = None
     if arguments.keys is not None:
         keys = _places.table("--keys", arguments.keys)
@@ -270,6 +280,9 @@ def _run_one(arguments: argparse.Namespace) -> int:
             _would_be_left(plan, charge)
             return 0
         source = stack.enter_context(_source(table, plan))
+        if arguments.check:
+            _say_check({"": (plan, source)}, arguments.memory)
+            return 0
         if arguments.sql:
             print(plan.sql(source))
             return 0
@@ -306,6 +319,18 @@ def _source(table: _plan_file.Table, plan: Plan) -> Any:
     """Open the records of a table."""
     units = [plan.unit.column] if isinstance(plan.unit, fastdp.Unit) else []
     return _records(table.input, plan.by, units, list(table.words.get("bounds") or {}))
+
+
+def _say_check(plans: Mapping[str, tuple[Plan, Any]], memory: str | None) -> None:
+    """Print what each plan would leave out, between two warnings: not private."""
+    print(_check.WARNING)
+    for name, (plan, source) in plans.items():
+        rows = source if isinstance(source, Path) else source.read_all()
+        if name:
+            print(f"[{name}]")
+        print(plan.check(rows, memory=memory))
+    print("Nothing was released or written.")
+    print(_check.WARNING)
 
 
 def _would_be_left(cost: Plan | fastdp.Report, charge: Mapping[str, Any]) -> None:
@@ -410,7 +435,7 @@ def _stream(
 # ---- what is asked, and what is said ---------------------------------------------
 
 
-def _check(arguments: argparse.Namespace) -> None:
+def _require(arguments: argparse.Namespace) -> None:
     """Refuse options that do not go together, as far as no file is needed."""
     if arguments.input is None or arguments.output is None:
         raise ParameterError("INPUT and --output must be given, or --plan FILE")

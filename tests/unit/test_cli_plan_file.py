@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,25 @@ def test_a_dry_run_says_the_cost_of_all_and_what_would_be_left(
     assert "55.0%" in said
     assert left(folder) == []
     assert spent() == 0
+
+
+def test_a_check_is_for_the_owner_and_changes_nothing(
+    folder: Path, capsys: Any
+) -> None:
+    assert plan(PLAN, *WEEK, "--check") == 0
+    said = capsys.readouterr().out
+    assert said.count("NOT PRIVATE: what --check prints") == 2
+    assert "[by_region]" in said
+    assert "[total]" in said
+    assert re.search(r"records +1200", said)
+    assert (left(folder), spent()) == ([], 0)
+    lines = zip(*COLUMNS.values(), strict=True)
+    text = "who,region,cost\n" + "".join(f"{w},{r},{c}\n" for w, r, c in lines)
+    write_csv(folder / "in.csv", text)
+    line = "in.csv --unit who --records 4 --count --epsilon 1 -o out.csv --check"
+    assert main(["aggregate", *line.split()]) == 0
+    assert re.search(r"records +1200", capsys.readouterr().out)
+    assert not Path("out.csv").exists()
 
 
 def test_a_charge_that_is_not_covered_leaves_nothing(folder: Path, capsys: Any) -> None:
