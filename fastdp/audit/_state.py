@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from fastdp.audit import _generators
 from fastdp.audit._bounds import ERROR, rates
 from fastdp.audit._findings import Finding
 from fastdp.audit._outcomes import Outcomes
@@ -35,6 +36,7 @@ COMPARED = {
     "seed of Python": "draws after random.seed with one seed, twice",
     "next call": "draws and the draws of the next call",
     "other input": "draws from the first input and then from the second",
+    "generator": "integers and what a Mersenne Twister gives after those before",
 }
 
 TRIED = "the same draws from " + "; ".join(COMPARED.values())
@@ -191,6 +193,22 @@ def of_both(subject: Subject) -> list[np.ndarray] | None:
     return noise
 
 
+def recurring(subject: Subject) -> list[np.ndarray] | None:
+    """Return what a generator's recurrence predicts, and outputs; None for others."""
+    x = np.asarray(subject.inputs[0])
+    if x.dtype.kind not in "biu" or x.ndim:
+        return None
+    parts: list[np.ndarray] = []
+    while sum(map(len, parts)) < _generators.DRAWS:
+        found = subject.draw(0, _generators.DRAWS - sum(map(len, parts)))
+        if found is None or found.values.shape[1] != 1:
+            return None
+        if found.values.dtype != np.int64 or not found.numbered().all():
+            return None
+        parts.append(found.values[:, 0] - int(x))
+    return _generators.compared(np.concatenate(parts))
+
+
 TASKS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "fork": (forked, ()),
     "threads": (threaded, ()),
@@ -198,6 +216,7 @@ TASKS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     **{how: (seeded, (how,)) for how in ("seed of numpy", "seed of Python")},
     "next call": (called, ()),
     "other input": (of_both, ()),
+    "generator": (recurring, ()),
 }
 
 
@@ -246,7 +265,9 @@ def check(mechanism: Any, inputs: tuple[Any, Any], level: float) -> Finding:
             continue
         tried += 1
         equal, n = equal_rows(*runs), min(map(len, runs))
-        p = float(bdtrc(equal - 1, n, rate)) * (1 + ERROR) if equal else 1.0
+        # a prediction is one value, in one of two orders of an output's words
+        most, ways = (rate**0.5, 2) if name == "generator" else (rate, 1)
+        p = ways * float(bdtrc(equal - 1, n, most)) * (1 + ERROR) if equal else 1.0
         if p <= share:
             found.append(f"{COMPARED[name]}: {equal} of {n} outputs are the same")
     if rate**_RUN > share:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import random
 import threading
 import time
 import warnings
@@ -262,6 +263,30 @@ def loop_as_long_as_the_noise_is_large() -> dict[str, Any]:
 @fault("time", 2000)
 def slow_path_of_one_input() -> dict[str, Any]:
     return timed(lambda x, drawn: 5000 * (x > 0 and int(_jitter.integers(20)) == 0))
+
+
+# ---- a generator ---------------------------------------------------------------------
+
+
+def padded(bits: int) -> dict[str, Any]:
+    """Return an integer under a pad of Python's generator, seeded by the system."""
+    rng, most = random.Random(), 2**bits
+
+    def release(x: int) -> int:
+        return (x + rng.getrandbits(bits) + most // 2) % most - most // 2
+
+    return single(release)
+
+
+@fault("state", 2000)
+def pad_of_32_bits_is_predicted() -> dict[str, Any]:
+    rng = random.Random()
+    return single(lambda x: x + rng.getrandbits(32))
+
+
+@fault("state", 2000)
+def pad_of_64_bits_is_predicted() -> dict[str, Any]:
+    return padded(64)
 
 
 # ---- budgets -----------------------------------------------------------------------

@@ -23,6 +23,7 @@ from fastdp.audit import (
     _bounds,
     _claims,
     _events,
+    _generators,
     _neighbors,
     _outcomes,
     _pictures,
@@ -233,6 +234,15 @@ def test_welch_is_that_of_scipy_if_nothing_is_cropped() -> None:
     assert _time.welch(a, a) == 0
     outlier = np.append(a, 1e6)
     assert abs(_time.welch(outlier, np.append(b, 0.0))) > 2  # cropped, else below 1.1
+
+
+def test_a_mersenne_twister_is_predicted_and_others_are_not() -> None:
+    words = np.random.RandomState(5).randint(0, 2**32, 700, dtype=np.uint32)
+    expected, found = _generators.predicted(words)
+    assert len(found) == 76
+    assert (expected == found).all()
+    other = np.random.default_rng(5).integers(0, 2**32, 700, dtype=np.uint32)
+    assert not np.equal(*_generators.predicted(other)).any()
 
 
 # ---- claims and refusals -------------------------------------------------------------
