@@ -141,7 +141,8 @@ class Memory(Engine):
             group[chosen[~stays]] = -1
             owner = owner[stays]
         held = group[group >= 0]
-        found["n"] = _counts(held, groups)
+        if self._plan._needs_users or "count" in self._plan._counts:
+            found["n"] = _counts(held, groups)
         if self._plan._needs_users:
             found["users"] = found["n"]
             if owner is not None:
@@ -179,7 +180,10 @@ class Memory(Engine):
         if not by:
             group[chosen] = 0
             return group, {"g0": np.zeros(1, np.int64)}
-        code, keys = _occurring([self._keys[name][0][chosen] for name in by])
+        columns = [self._keys[name][0] for name in by]
+        if len(chosen) < self._n:
+            columns = [column[chosen] for column in columns]
+        code, keys = _occurring(columns)
         if self._public is not None:
             ranks = [distinct(column)[1] for column in self._public]
             order = np.lexsort(ranks[::-1])
