@@ -74,16 +74,30 @@ def zero(cnp.ndarray out):
 cdef object _zeros = np.zeros
 
 
-def zero_on_failure(function, str name="out"):
+cdef extern from "Python.h":
+    int64_t PyLong_AsLongLongAndOverflow(object x, int *overflow) except? -1
+
+
+def zero_on_failure(function, str name="out", bint integers=False):
     """Return `function`, made to leave zeros in its argument `name` if it raises.
 
-    From the call on: this is C, where no signal and no tracer cuts in.
+    From the call on: this is C, where no signal and no tracer cuts in. With `integers`
+    it is a method that adds the noise of `_sampler` to integers: one alone, of numpy's
+    int64 or of Python's within its range, takes the short way.
     """
     cdef Py_ssize_t place = function.__code__.co_varnames.index(name)
     cdef bint by_place = place < function.__code__.co_argcount
 
     def guarded(*args, **kwargs):
+        cdef int beyond = 0
         if not kwargs and not (by_place and len(args) > place):
+            if integers and len(args) == 2:
+                alone = type(args[1]) is _INT64
+                if type(args[1]) is int:
+                    PyLong_AsLongLongAndOverflow(args[1], &beyond)
+                    alone = beyond == 0
+                if alone:
+                    return fill_one(args[0]._sampler, args[1])
             return PyObject_CallObject(function, args)
         try:
             return PyObject_Call(function, args, kwargs)

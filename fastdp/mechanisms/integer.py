@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import partial
 from typing import Any, Never
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from fastdp import _arrays, _core, _laws, _validate, calibration, distributions
 from fastdp._doorway import enter, is_data
 from fastdp._stream import Stream, check_stream
-from fastdp._validate import ONE, Real
+from fastdp._validate import Real
 from fastdp.accounting.events import (
     DiscreteGaussianEvent,
     DiscreteLaplaceEvent,
@@ -23,15 +24,13 @@ from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.mechanisms._base import ADD, Additive, Noise, int64_scalar, refuse
 from fastdp.mechanisms.shares import LaplaceShares
 
-_INT64 = np.int64
-
 
 class _Integer(Additive[Noise]):
     """Release of integers: int64 out, saturating."""
 
     __slots__ = ()
 
-    @_core.zero_on_failure
+    @partial(_core.zero_on_failure, integers=True)
     def release(
         self,
         x: Any,
@@ -82,8 +81,6 @@ class _Integer(Additive[Noise]):
         """
         if unknown:
             refuse(unknown)
-        if type(x) is _INT64 and out is None and stream is None and workers is ONE:
-            return _core.fill_one(self._sampler, x)  # the usual scalar: no more checks
         if stream is not None:
             check_stream(stream)
         scalar = not isinstance(x, np.ndarray)

@@ -433,6 +433,18 @@ def not_reals() -> list[Any]:
     ]  # fmt: skip
 
 
+def test_one_integer_alone_is_released_as_it_is() -> None:
+    """Noise of scale 1/1000 is 0 but with probability 2 exp(-1000)."""
+    m = fastdp.DiscreteLaplace(scale=Fraction(1, 1000))
+    most = 2**63 - 1
+    for x in (0, -1, 5, most, -most - 1):
+        assert [int(m.release(x)), int(m.release(np.int64(x)))] == [x, x]
+        assert type(m.release(x)) is type(m.release(np.int64(x))) is np.int64
+    assert [int(m.release(2**63)), int(m.release(-(2**70)))] == [most, -most - 1]
+    with pytest.raises(DTypeError):
+        m.release(True)
+
+
 @pytest.mark.parametrize("m", ALL, ids=repr)
 def test_data_of_another_type(m: Any) -> None:
     stream = CountingStream()
