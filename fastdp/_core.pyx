@@ -81,7 +81,7 @@ cdef extern from "Python.h":
 def zero_on_failure(function, str name="out", bint integers=False):
     """Return `function`, made to leave zeros in its argument `name` if it raises.
 
-    From the call on: this is C, where no signal and no tracer cuts in. With `integers`
+    That is an array, or a list of them. From the call on: this is C, where no signal and no tracer cuts in. With `integers`
     it is a method that adds the noise of `_sampler` to integers: one alone, of numpy's
     int64 or of Python's within its range, takes the short way.
     """
@@ -105,8 +105,9 @@ def zero_on_failure(function, str name="out", bint integers=False):
             out = kwargs.get(name)
             if by_place and len(args) > place:
                 out = args[place]
-            if cnp.PyArray_Check(out):
-                zero(out)
+            for each in out if type(out) in (list, tuple) else (out,):
+                if cnp.PyArray_Check(each):
+                    zero(each)
             raise
 
     return _update_wrapper(guarded, function)

@@ -10,6 +10,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from fastdp import _core, _validate
+from fastdp.exceptions import ParameterError
 
 
 @lru_cache(maxsize=512)
@@ -35,4 +36,6 @@ def bernoulli_law(p: Fraction) -> _core.Bernoulli:
 @lru_cache(maxsize=512)
 def response_law(truth: Fraction, categories: int) -> _core.Response:
     """Return the prepared k-ary response; `truth` is a multiple of 2**-64."""
+    if 2**64 % truth.denominator:
+        raise ParameterError("truth must be a multiple of 2**-64")
     return _core.Response(truth, categories)

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from fastdp import _arrays, _doorway, _public, _validate
+from fastdp import _arrays, _core, _doorway, _public, _validate
 from fastdp._stream import Stream, check_stream
 from fastdp._validate import Real
 from fastdp.accounting.events import (
@@ -224,6 +224,7 @@ class GradientSum(Mechanism):
         """Return an empty accumulator, for a batch that comes in microbatches."""
         return GradientAccumulator(self)
 
+    @_core.zero_on_failure
     def release(
         self,
         gradients: Any,
@@ -261,7 +262,8 @@ class GradientSum(Mechanism):
             A wrong dtype, shape or number of arrays; memory that the host cannot read
             or write. Never for a value of the data.
         EntropyError
-            The operating system gave no randomness; `out` is as before.
+            The operating system gave no randomness. As after any failure, arrays of
+            numpy in `out` hold zeros.
 
         Privacy
         -------
@@ -337,6 +339,7 @@ class GradientAccumulator(Accumulator[GradientSum]):
 
         return self._add(part, len(x[0]), m._rows, workers)
 
+    @_core.zero_on_failure
     def release(
         self, *, out: Any = None, stream: Stream | None = None, workers: int = 1
     ) -> list[_Array]:

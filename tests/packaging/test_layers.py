@@ -135,7 +135,7 @@ MAY_IMPORT = {
     },
     "training": {
         *_FLOOR,
-        *("_arrays", "_doorway", "_stream", "accounting", "mechanisms"),
+        *("_arrays", "_core", "_doorway", "_stream", "accounting", "mechanisms"),
     },
     "testing": {*_FLOOR, "_core", "_exact", "_stream", "distributions"},
 }

@@ -364,7 +364,7 @@ def test_shares_of_the_steps_by_their_words(k: int) -> None:
     main[:, : 2**14] = words.view(np.uint8).reshape(8, -1)
     for truth in (
         Fraction(-(-(2**64) // k), 2**64),
-        Fraction(9, 10),
+        Fraction(9 * 2**64 // 10, 2**64),
         1 - Fraction(1, 2**64),
     ):
         law = _laws.response_law(truth, k)

@@ -20,7 +20,7 @@ pytest.importorskip("statsmodels")
 def quick_measurement(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out the second that the demo spends on measuring the machine."""
     ratio = Ratio(9.0, 10.0, 11.0, 7)
-    row = Row("noise", 1, 2.0, 1.0, 3.0, 20.0, ratio, 4.0, 1.0, 10.0)
+    row = Row("noise", 1, 2.0, 1.0, 3.0, 20.0, ratio, 4.0, 1.0, 10.0, 1.0, 10.0)
     monkeypatch.setattr(_timings, "measure", lambda *_: row)
 
 
@@ -102,7 +102,7 @@ def test_a_busy_machine_is_not_compared(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ratio = Ratio(5.0, 10.0, 15.0, 7)
-    row = Row("noise", 1, 2.0, 1.0, 4.0, 20.0, ratio, 4.0, 1.0, 11.0)
+    row = Row("noise", 1, 2.0, 1.0, 4.0, 20.0, ratio, 4.0, 1.0, 11.0, 1.0, 11.0)
     monkeypatch.setattr(_timings, "measure", lambda *_: row)
     assert main(["demo"]) == 0
     text = " ".join(capsys.readouterr().out.split())

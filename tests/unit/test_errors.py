@@ -15,6 +15,8 @@ BUILTIN = {
     "UnitMismatchError": ValueError,
     "DTypeError": TypeError,
     "EntropyError": OSError,
+    "FileError": OSError,
+    "ExhaustedError": MemoryError,
     "CalibrationError": ArithmeticError,
     "CertificateError": ArithmeticError,
     "UnsupportedEventError": NotImplementedError,

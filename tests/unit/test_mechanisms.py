@@ -413,7 +413,7 @@ def test_real_scalars(m: Any) -> None:
 def not_integers() -> list[Any]:
     return [
         1.0, np.float64(1), 1j, "1", b"1", None, True, np.True_, [1.0], ([1],), {1: 1},
-        range(3), memoryview(b"123"), np.uint64(1), np.array(1, np.uint64),
+        range(3), memoryview(np.ones(2)), np.uint64(1), np.array(1, np.uint64),
         np.array([1.0]), np.array([True]), np.array(["1"]), np.array([b"1"]),
         np.array([1], object), np.array([1j]), np.array([1], np.uint64),
         np.array([1], np.float16), np.array([1], "m8[s]"), np.array([1], "M8[s]"),
