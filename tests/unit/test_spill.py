@@ -92,6 +92,8 @@ def test_the_command_removes_them_and_says_so(
     assert list(temporary.iterdir()) == []
 
 
+ENDING = (signal.SIGTERM, signal.SIGHUP)
+
 PLAN: dict[str, Any] = {
     "unit": fastdp.Unit("who", records=1),
     "mean": "x",
@@ -100,7 +102,20 @@ PLAN: dict[str, Any] = {
 }
 
 
+@pytest.fixture
+def _signals_arrive() -> Iterator[None]:
+    """Signals have their handlers, also where tests run in the background."""
+    kept = {n: signal.getsignal(n) for n in (signal.SIGINT, *ENDING)}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in ENDING:
+        signal.signal(number, signal.SIG_DFL)
+    yield
+    for number, handler in kept.items():
+        signal.signal(number, handler)
+
+
 @pytest.mark.rest
+@pytest.mark.usefixtures("_signals_arrive")
 def test_a_signal_ends_a_query_of_a_file(temporary: Path, tmp_path: Path) -> None:
     # Seconds of DuckDB's own, in which it calls no Python.
     n = 6_000_000
@@ -114,7 +129,8 @@ def test_a_signal_ends_a_query_of_a_file(temporary: Path, tmp_path: Path) -> Non
     assert list(temporary.iterdir()) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+@pytest.mark.usefixtures("_signals_arrive")
+@pytest.mark.parametrize("number", [signal.SIGINT, *ENDING])
 def test_a_command_that_is_ended_leaves_nothing(
     temporary: Path, tmp_path: Path, monkeypatch: Any, capsys: Any, number: int
 ) -> None:
