@@ -540,6 +540,7 @@ def blurred(monkeypatch):
     return read
 
 
+@pytest.mark.rest
 def test_no_adversary_exceeds_blurred_losses(blurred):
     found = reached_by_many()
     for epsilon in EPSILONS:

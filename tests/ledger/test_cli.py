@@ -187,6 +187,7 @@ def test_the_page_is_whole_and_escapes_what_it_shows(page):
     assert "Chain verified" in text
 
 
+@pytest.mark.rest
 @pytest.mark.skipif(CHROMIUM is None, reason="chromium is not here")
 def test_a_browser_shows_the_page(page, tmp_path):
     picture = tmp_path / "page.png"

@@ -517,6 +517,7 @@ def test_every_filter_admits_exactly_what_it_does_in_memory(
     assert book.audit().ok
 
 
+@pytest.mark.rest
 def test_a_state_does_not_grow_with_the_history(book):
     book.add_budget("z", accounting.ZCDPFilter(10**9), unit="person")
     sizes = []

@@ -1,6 +1,7 @@
 """Imports only go down: C includes by folder, Python imports by module."""
 
 import ast
+import functools
 import re
 import sys
 from pathlib import Path
@@ -257,7 +258,11 @@ def floor_of(module):
 
 def in_circles(arrows):
     """Return the modules from which a way of imports leads back to them."""
-    reached = {name: set(below) for name, below in arrows.items()}
+    left = dict(arrows)
+    while ready := [m for m, below in left.items() if not below & set(left)]:
+        for module in ready:
+            del left[module]
+    reached = {name: below & set(left) for name, below in left.items()}
     grown = True
     while grown:
         grown = False
@@ -278,6 +283,7 @@ def heights(arrows):
     return found
 
 
+@functools.cache
 def arrows_of(package):
     modules = modules_of(package)
     return {

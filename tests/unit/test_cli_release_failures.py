@@ -260,6 +260,7 @@ class TestWholeOrNotAtAll:
         assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
         require_only(tmp_path, "in.csv")
 
+    @pytest.mark.rest
     @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
     def test_a_signal_during_a_group_by(
         self, tmp_path: Path, number: signal.Signals
