@@ -69,9 +69,16 @@ def measure(
         )
     if not isinstance(dataset, mbi.Dataset):
         raise DTypeError(f"dataset must be mbi's, got {type(dataset).__name__}")
-    moved = l2_sensitivity(1)
+    moved, cells = l2_sensitivity(1), 1
     if mechanism.neighboring_relation is NeighboringRelation.REPLACE_ONE:
         moved = l2_sensitivity(2 if isinstance(mechanism, DiscreteGaussian) else 4)
+        cells = 2
+    stated = getattr(mechanism, "coordinates", None)
+    if stated is not None and stated < cells:
+        raise ParameterError(
+            "mechanism must have coordinates of at least 2, since a record that is "
+            f"replaced moves two cells, got {stated}"
+        )
     if mechanism.sensitivity is None or mechanism.sensitivity < moved:
         raise ParameterError(
             f"mechanism must have a sensitivity of at least {float(moved):.17g}, which "

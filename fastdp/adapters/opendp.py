@@ -210,10 +210,11 @@ def _check_space(domain: Any, metric: Any, mechanism: Any, norm: str) -> str:
         raise ParameterError(
             "input_domain must hold no NaN: atom_domain(T=float, nan=False)"
         )
-    if real and vector and not (domain.size or math.inf) <= mechanism.coordinates:
+    most = getattr(mechanism, "coordinates", None)
+    if vector and most is not None and not (domain.size or math.inf) <= most:
         raise ParameterError(
             "input_domain must have a size of at most the mechanism's coordinates, "
-            f"{mechanism.coordinates}, for rounding is charged for so many entries; "
+            f"{most}, for its cost is that of so many entries; "
             f"got {domain.size}"
         )
     wanted = norm if vector else "AbsoluteDistance"

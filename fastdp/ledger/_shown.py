@@ -84,6 +84,11 @@ def checked_threshold(
     name, above, event = select
     if name not in cells:
         raise ParameterError("select must name a column, or be (mechanism, array)")
+    if cells[name][1].ndim != 1:
+        raise ParameterError(
+            f"select must name a column of shape (n,), got {cells[name][1].shape}: "
+            "one number shows a row"
+        )
     return (
         name,
         _validate.integer("select", above, 1, 2**62),

@@ -402,6 +402,11 @@ class DiscreteGaussian(_Integer[DiscreteGaussianEvent]):
         )
 
     @property
+    def coordinates(self) -> int | None:
+        """Maximum number of entries that one individual can change, if it is stated."""
+        return self._coordinates
+
+    @property
     def sigma(self) -> int | float | Fraction:
         """Parameter of the law, exact."""
         return _validate.plain(self._sigma)

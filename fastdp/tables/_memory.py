@@ -26,6 +26,9 @@ _Array = np.ndarray[Any, Any]
 _END = b"\x01"
 _KINDS: dict[type, bytes] = {int: b"i", float: b"f", bytes: b"b", str: b"s"}
 
+#: Bits of the longest integer that is a key.
+_BITS = 3000
+
 
 class Memory(Engine):
     """Columns by name, of which records may be left out before anything else.
@@ -83,13 +86,18 @@ class Memory(Engine):
         said, source = self._said, self._source
         one_index(**{said[name]: source[name] for name in [*values, *keys]})
         self._values = {name: records(said[name], source[name]) for name in values}
-        self._keys = {name: key_column(said[name], source[name]) for name in keys}
+        self._keys = {
+            name: _without_long(*key_column(said[name], source[name])) for name in keys
+        }
         lengths = {name: len(column) for name, column in self._values.items()}
         lengths |= {name: len(column) for name, (column, _) in self._keys.items()}
         if self._present is not None:
             self._n = len(self._present)
         else:  # a count of all records reads no column
-            self._n = next(iter([*lengths.values(), *map(len, self._source.values())]))
+            first = [*lengths.values(), *map(len, self._source.values())][:1]
+            if not first:
+                raise ParameterError("source must have at least one column")
+            self._n = first[0]
         for name, found in lengths.items():
             if found != self._n:
                 raise ParameterError(f"{said[name]} must have shape ({self._n},)")
@@ -245,6 +253,14 @@ def _check_kind(by: Any, public: _Array) -> None:
         raise DTypeError(
             f"keys must be of the type of by, {kind}, got {type(listed[0]).__name__}"
         )
+
+
+def _without_long(column: _Array, known: _Array) -> tuple[_Array, _Array]:
+    """Return keys, and which are there; an integer too long to write is none."""
+    if column.dtype == object:
+        short = [type(x) is not int or x.bit_length() <= _BITS for x in column.tolist()]
+        known = known & np.array(short, bool)
+    return column, known
 
 
 def packed(keys: _Array, *, public: bool) -> _Array:

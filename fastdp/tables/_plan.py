@@ -155,6 +155,11 @@ class Plan:
             for j, (name, edges) in enumerate(self._edges.items())
             for i, (low, high) in enumerate(itertools.pairwise(edges))
         }
+        bins = [*itertools.chain(*(edges[1:] for edges in self._edges.values()))]
+        if len(self._bins) < len(bins):
+            raise ParameterError(
+                "the edges of histogram must differ in their first 12 digits"
+            )
         self._check_names()
         self._bounds = _checked_bounds(bounds, tuple(self._asked))
         if hash not in HASHES:

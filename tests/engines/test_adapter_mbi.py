@@ -100,3 +100,11 @@ def test_a_replaced_record_moves_two_cells():
         1, sensitivity=l2_sensitivity(2), neighboring_relation=REPLACE
     )
     assert len(adapter.measure(m, data, CLIQUES)) == 3
+
+
+def test_a_replaced_record_needs_two_coordinates():
+    one = fastdp.DiscreteGaussian(
+        1, squared_sensitivity=2, coordinates=1, neighboring_relation=REPLACE
+    )
+    with pytest.raises(ParameterError, match="coordinates of at least 2"):
+        adapter.measure(one, mbi.Dataset(table(), DOMAIN), CLIQUES)

@@ -129,6 +129,7 @@ def test_a_measurement_is_an_event():
 
 L1, L2 = dp.l1_distance(T=float), dp.l2_distance(T=float)
 WIDE = dp.vector_domain(REAL[0], size=4)
+FOR_ONE = fastdp.DiscreteGaussian(10, coordinates=1)
 FOR_THREE = fastdp.Laplace(1, coordinates=3, granularity=2.0**-20)
 
 
@@ -147,6 +148,7 @@ FOR_THREE = fastdp.Laplace(1, coordinates=3, granularity=2.0**-20)
             fastdp.Laplace(1), {}, ParameterError, "must hold no NaN",
         ),
         ((WIDE, L1), FOR_THREE, {}, ParameterError, "at most .* 3, .* got 4"),
+        ((INTEGERS, L2), FOR_ONE, {}, ParameterError, "at most .* 1, .* got"),
         (
             (dp.vector_domain(REAL[0]), L1),
             fastdp.Laplace(1), {}, ParameterError, "got None",

@@ -178,3 +178,17 @@ def test_the_owner_sees_what_is_left_out(source: Any) -> None:
     nobody = {name: column[3:4] for name, column in SPARSE.items()}
     empty = listed.check(nobody if isinstance(source, dict) else pa.table(SPARSE)[3:4])
     assert (empty.records, empty.no_unit, empty.other_group) == (1, 1, 0)
+
+
+def test_an_integer_too_long_to_write_is_no_key() -> None:
+    plan = fastdp.Plan(unit="row", by="g", count=True, epsilon=30, delta=1e-9)
+    for other in (10**4300, -(2**3000)):
+        assert [*totals(plan, {"g": ["a"] * 3 + [other]})] == [("a",)]
+
+
+def test_what_is_refused() -> None:
+    with pytest.raises(ParameterError, match="source must have at least one column"):
+        fastdp.Plan(unit="row", count=True, epsilon=1).release({})
+    edges = [0, 1 - 1e-13, 1, 1 + 1e-13]
+    with pytest.raises(ParameterError, match="edges of histogram"):
+        fastdp.Plan(unit="row", histogram={"x": edges}, epsilon=1)

@@ -233,6 +233,9 @@ def test_a_column_shows_rows_by_its_own_noise(book):
     answer = book.table(columns, keys=keys, select=("visits", 1, shows), **options)
     assert "e" in answer.value["clinic"]
     assert not {"a", "b", "c"} & {*answer.value["clinic"].tolist()}
+    bins = {"visits": (NOISE, np.zeros((5, 2), np.int64))}
+    with pytest.raises(ParameterError, match=r"select must name a column of shape"):
+        book.table(bins, keys=keys, select=("visits", 1, shows), **options)
     for wrong in (("none", 1, shows), ("visits", 0, shows), ("visits", 1, NOISE)):
         with pytest.raises((ParameterError, DTypeError), match="select"):
             book.table(columns, keys=keys, select=wrong, **options)
