@@ -81,9 +81,10 @@ cdef extern from "Python.h":
 def zero_on_failure(function, str name="out", bint integers=False):
     """Return `function`, made to leave zeros in its argument `name` if it raises.
 
-    That is an array, or a list of them. From the call on: this is C, where no signal and no tracer cuts in. With `integers`
-    it is a method that adds the noise of `_sampler` to integers: one alone, of numpy's
-    int64 or of Python's within its range, takes the short way.
+    The argument is an array or a list of arrays. The wrapper is C, where no signal and no
+    tracer interrupts, so the promise holds from the call on. With `integers`, `function`
+    is a method that adds the noise of `_sampler` to integers; a single int64 of numpy, or
+    a single int of Python in its range, then takes a shorter path.
     """
     cdef Py_ssize_t place = function.__code__.co_varnames.index(name)
     cdef bint by_place = place < function.__code__.co_argcount
@@ -503,7 +504,7 @@ cdef class Sampler:
         """Return a copy that sends more lanes onward, for tests: `narrow` leaves the
         lists 16 ranks and small calls no tries, `wide` sends every special lane, or
         every try, to the resolver. `sure` takes every trial for one within the bound.
-        The law is the same. `resolver` settles in place of the core.
+        The law stays the same. If `resolver` is given, it settles lanes, not the core.
         """
         cdef Sampler other = Sampler.__new__(Sampler)
         other.c = self.c

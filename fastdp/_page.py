@@ -30,11 +30,11 @@ def document(title: str, style: str, parts: Iterable[str]) -> str:
     Parameters
     ----------
     title : str
-        As text.
+        Plain text.
     style : str
-        Its own rules of CSS, beside those of all pages.
+        CSS rules of this page, added to the rules that all pages share.
     parts : iterable of str
-        As HTML.
+        HTML.
     """
     lines = [
         "<!doctype html><html lang='en'><head><meta charset='utf-8'>",

@@ -42,7 +42,7 @@ static void enclose_rung(fdp_settle_t *w, const fdp_fx_t *f, uint32_t k, uint64_
 }
 
 /* Of the low bits: `one`, `some` and `none` as in law.h; low + 1 pairs each, and one.
- * exp(-2^k / t) are squares, one of the other. */
+ * Each exp(-2^k / t) is the square of the one before. */
 static void enclose_corrections(fdp_settle_t *w, const fdp_fx_t *f, uint64_t *one, uint64_t *some,
                                 uint64_t *none)
 {

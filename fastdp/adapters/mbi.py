@@ -52,8 +52,8 @@ def measure(
     Raises
     ------
     DTypeError, ParameterError
-        An argument is of a wrong type, an attribute is not known, or the mechanism is
-        for less than a record moves.
+        The dataset has no such attribute, or the mechanism's sensitivity is smaller
+        than the change that one record causes.
 
     Privacy
     -------

@@ -81,7 +81,7 @@ def check(spender: Callable[[Any], Any], answers: int, x: Any) -> Finding:
     Parameters
     ----------
     spender : callable
-        Answers an input, or raises if the budget is spent.
+        A function that answers an input, and raises once the budget is spent.
     answers : int
         Number of answers that the budget affords.
     x : object

@@ -32,9 +32,9 @@ class Finding:
         No mechanism with a smaller epsilon, at the claim's delta, has the rates that
         were seen. None where the check bounds none.
     power : str
-        What would have been found.
+        The faults that the check would have found.
     notes : tuple of str
-        What else was seen.
+        Further observations.
     data : dict
         Figures of the pictures.
     """

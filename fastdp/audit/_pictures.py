@@ -135,7 +135,7 @@ def trade_off(data: dict[str, Any]) -> str:
 def _hulls(curve: np.ndarray) -> tuple[Points, Points]:
     """Return lower hulls of the boxes' lower left and upper right corners.
 
-    Mixtures of rules are rules, so that what they achieve is convex.
+    A mixture of two tests is a test, so the set of reachable error rates is convex.
     """
     found = []
     for corner in ((0, 2), (1, 3)):

@@ -86,7 +86,7 @@ class Case:
     random_bytes: float | None = None
     #: How often each call repeats its work: one value is too quick for the clock.
     loops: int = 1
-    #: numpy's fastest lines for the same, if `numpy` are not.
+    #: numpy's fastest code for the same task, if `numpy` is not that code.
     best: Call | None = None
 
 

@@ -103,13 +103,13 @@ class Part:
     Attributes
     ----------
     facts : dict
-        What the terms of its transaction say of it.
+        The public facts that the terms of its transaction state.
     events : list of Event
-        What it costs.
+        The events of its mechanisms.
     rare : Fraction or None
-        Probability that its draw shows in time; None: no bound.
+        Probability that the run time reveals its draw; None if there is no bound.
     size : int
-        Bytes of the answer, beside the keys that a selection shows.
+        Bytes of the answer, not counting the keys that a selection shows.
     draw : callable
         Takes the number of tables of one answer, and draws the named columns.
     """

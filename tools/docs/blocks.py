@@ -6,8 +6,8 @@ on the line before a block changes that, and is invisible where pages are render
 
     <!-- not run: why, and what runs it elsewhere -->
 
-Other languages than Python and shell are data, and never run. TOML whose first line is
-``# NAME.toml`` is written to that file.
+Blocks in languages other than Python and shell are data and never run. TOML whose
+first line is ``# NAME.toml`` is written to that file.
 """
 
 from __future__ import annotations

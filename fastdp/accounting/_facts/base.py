@@ -184,7 +184,7 @@ class Facts(Generic[Kind]):
     def trade_off_of_removal(self) -> TradeOffFunction | None:
         """Return the function of `step`, the data without the record first.
 
-        None where the loss of the removal is not known by cells.
+        The result is None if the removal's loss has no law by cells.
         """
         from fastdp.accounting import _trade_off_functions as functions
 

@@ -109,7 +109,7 @@ class SubsampledGaussianCurve(SampledGaussianCurve):
     Parameters
     ----------
     ratio, rate : Fraction
-        As of the base.
+        The same as for `SampledGaussianCurve`.
     addition : bool
         Whether the second dataset has the record; the other order is the worse.
     """
