@@ -27,8 +27,9 @@ from fastdp.accounting.events import (
     l2_sensitivity,
 )
 from fastdp.exceptions import DTypeError, ParameterError
-from fastdp.mechanisms import ClippedSum, Mechanism, _clipping
-from fastdp.mechanisms._totals import Accumulator
+from fastdp.mechanisms import ClippedSum, Mechanism
+from fastdp.mechanisms.records import _clipping
+from fastdp.mechanisms.records._totals import Accumulator
 
 __all__ = ["GradientAccumulator", "GradientSum"]
 

@@ -26,7 +26,7 @@ from fastdp.ledger import _protocol, _terms
 from fastdp.ledger._chain import binds, bound
 from fastdp.ledger._receipts import receipts_from
 from fastdp.ledger._store import Run, Store, has_counters
-from fastdp.mechanisms.prefix_sums import Counter
+from fastdp.mechanisms import Counter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

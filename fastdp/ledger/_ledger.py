@@ -37,9 +37,9 @@ from fastdp.ledger._counters import LedgerCounter
 from fastdp.ledger._receipts import Receipt, receipts_from, receipts_json
 from fastdp.ledger._store import Store
 from fastdp.ledger._terms import Terms
+from fastdp.mechanisms import Counter
 from fastdp.mechanisms._base import Mechanism
-from fastdp.mechanisms.prefix_sums import Counter
-from fastdp.mechanisms.selection import Selection
+from fastdp.mechanisms.choices.selection import Selection
 
 __all__ = ["Ledger"]
 

@@ -23,9 +23,8 @@ from fastdp import _validate
 from fastdp.accounting.events import Event
 from fastdp.accounting.events._base import as_json, check_event, event_of
 from fastdp.exceptions import DTypeError, ParameterError
+from fastdp.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace
 from fastdp.mechanisms._base import Mechanism
-from fastdp.mechanisms.integer import DiscreteGaussian, DiscreteLaplace
-from fastdp.mechanisms.real import Gaussian, Laplace
 
 VERSION = 1
 

@@ -3,15 +3,18 @@
 from fastdp import _public
 from fastdp.mechanisms import pate as pate  # its kind is known by name to from_json
 from fastdp.mechanisms._base import Mechanism
-from fastdp.mechanisms.clipped_sum import ClippedSum
-from fastdp.mechanisms.contributions import bound_contributions
-from fastdp.mechanisms.hierarchy import HierarchicalHistogram
-from fastdp.mechanisms.integer import (
-    DiscreteGaussian,
-    DiscreteLaplace,
-    TruncatedLaplace,
+from fastdp.mechanisms.choices.median import smooth_median
+from fastdp.mechanisms.choices.noisy_max import (
+    PermuteAndFlip,
+    ReportNoisyMax,
+    noisy_argmax,
 )
-from fastdp.mechanisms.key_selection import KeySelection
+from fastdp.mechanisms.choices.quantile import Quantiles, quantiles
+from fastdp.mechanisms.choices.selection import ExponentialMechanism
+from fastdp.mechanisms.choices.smooth_sensitivity import SmoothSensitivity
+from fastdp.mechanisms.choices.sparse_vector import SparseVector
+from fastdp.mechanisms.choices.stability import ProposeTestRelease, StableMode
+from fastdp.mechanisms.choices.subsample_aggregate import SubsampleAggregate
 from fastdp.mechanisms.local import (
     CountMeanSketch,
     HadamardResponse,
@@ -26,19 +29,20 @@ from fastdp.mechanisms.local import (
     VectorResponse,
     best_frequency_oracle,
 )
-from fastdp.mechanisms.median import smooth_median
-from fastdp.mechanisms.moments import Moments
-from fastdp.mechanisms.noisy_max import PermuteAndFlip, ReportNoisyMax, noisy_argmax
-from fastdp.mechanisms.prefix_sums import Counter, PrefixSums
-from fastdp.mechanisms.quantile import Quantiles, quantiles
-from fastdp.mechanisms.real import Gaussian, Laplace
-from fastdp.mechanisms.selection import ExponentialMechanism
-from fastdp.mechanisms.shares import LaplaceShares
-from fastdp.mechanisms.smooth_sensitivity import SmoothSensitivity
-from fastdp.mechanisms.sparse_vector import SparseVector
-from fastdp.mechanisms.stability import ProposeTestRelease, StableMode
-from fastdp.mechanisms.subsample_aggregate import SubsampleAggregate
-from fastdp.mechanisms.unknown_histogram import UnknownHistogram
+from fastdp.mechanisms.noise.integer import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    TruncatedLaplace,
+)
+from fastdp.mechanisms.noise.real import Gaussian, Laplace
+from fastdp.mechanisms.noise.shares import LaplaceShares
+from fastdp.mechanisms.records.clipped_sum import ClippedSum
+from fastdp.mechanisms.records.contributions import bound_contributions
+from fastdp.mechanisms.records.key_selection import KeySelection
+from fastdp.mechanisms.records.moments import Moments
+from fastdp.mechanisms.records.unknown_histogram import UnknownHistogram
+from fastdp.mechanisms.running.hierarchy import HierarchicalHistogram
+from fastdp.mechanisms.running.prefix_sums import Counter, PrefixSums
 
 __all__ = [
     "ClippedSum",

@@ -13,7 +13,7 @@ from fastdp._validate import Real
 from fastdp.accounting.events import NeighboringRelation, RDPEvent
 from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.mechanisms._base import Mechanism
-from fastdp.mechanisms.smooth_sensitivity import SmoothSensitivity
+from fastdp.mechanisms.choices.smooth_sensitivity import SmoothSensitivity
 
 _Array: TypeAlias = "np.ndarray[Any, Any]"
 

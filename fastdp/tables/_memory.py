@@ -13,8 +13,8 @@ from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.frames import _tables
 from fastdp.frames._engines import Engine, require_keys
 from fastdp.frames._recipe import DUCKDB, Recipe
+from fastdp.mechanisms import bound_contributions
 from fastdp.mechanisms._keys import distinct, key_column, kind_of_keys
-from fastdp.mechanisms.contributions import bound_contributions
 from fastdp.tables._release import moments_of
 
 if TYPE_CHECKING:

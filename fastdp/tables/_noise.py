@@ -11,11 +11,14 @@ from fastdp import _validate, calibration
 from fastdp._validate import Real
 from fastdp.accounting.events import ApproximateDPEvent, Event, l2_sensitivity
 from fastdp.exceptions import ParameterError
-from fastdp.mechanisms._moments_shape import grid_bits
-from fastdp.mechanisms._thresholds import least_threshold
-from fastdp.mechanisms.integer import DiscreteGaussian, DiscreteLaplace
-from fastdp.mechanisms.key_selection import KeySelection
-from fastdp.mechanisms.unknown_histogram import UnknownHistogram
+from fastdp.mechanisms import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    KeySelection,
+    UnknownHistogram,
+)
+from fastdp.mechanisms.records._moments_shape import grid_bits
+from fastdp.mechanisms.records._thresholds import least_threshold
 
 Law = DiscreteLaplace | DiscreteGaussian
 

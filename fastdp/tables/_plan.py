@@ -22,7 +22,7 @@ from fastdp.frames._release import check_ledger
 from fastdp.ledger import Ledger
 from fastdp.mechanisms._base import Mechanism
 from fastdp.mechanisms._keys import items_of
-from fastdp.mechanisms.moments import check_bounds
+from fastdp.mechanisms.records.moments import check_bounds
 from fastdp.tables._noise import Budget, Noise
 from fastdp.tables._release import Accuracy, Release
 from fastdp.tables._unit import Rows, Unit, check_unit, limits

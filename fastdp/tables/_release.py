@@ -12,9 +12,8 @@ from fastdp._validate import Real
 from fastdp.accounting.events import Event
 from fastdp.exceptions import ParameterError
 from fastdp.frames import _tables
-from fastdp.mechanisms._moments_release import MomentsRelease
-from fastdp.mechanisms.integer import DiscreteGaussian
-from fastdp.mechanisms.moments import Moments
+from fastdp.mechanisms import DiscreteGaussian, Moments
+from fastdp.mechanisms.records._moments_release import MomentsRelease
 
 if TYPE_CHECKING:
     from fastdp.tables._noise import Noise

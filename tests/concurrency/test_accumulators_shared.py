@@ -12,7 +12,7 @@ import pytest
 
 import fastdp
 from fastdp.exceptions import ParameterError
-from fastdp.mechanisms._totals import Totals
+from fastdp.mechanisms.records._totals import Totals
 
 THREADS, TIMES, ENTRIES = 4, 200, 20_000
 

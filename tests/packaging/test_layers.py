@@ -204,6 +204,34 @@ def test_imports_go_down(path):
         assert names - MAY_IMPORT[unit] == set()
 
 
+#: Which rooms of `fastdp.mechanisms` each room imports. "" is what all of them share.
+ROOMS = {
+    "": set(),
+    "noise": {""},
+    "records": {"", "noise"},
+    "choices": {"", "noise", "records"},
+    "running": {"", "noise", "records"},
+    "local": {""},
+    "pate": {"", "choices"},
+}
+
+
+def room_of(module):
+    first = module.removeprefix("fastdp.mechanisms.").partition(".")[0]
+    return first if first in ROOMS else ""
+
+
+def test_the_rooms_of_mechanisms_import_what_they_may():
+    arrows = arrows_of("fastdp.mechanisms")
+    found = {room: set() for room in ROOMS}
+    for module, below in arrows.items():
+        found[room_of(module)] |= {room_of(other) for other in below}
+    assert {r: below - {r} for r, below in found.items()} == {
+        room: below - {room} for room, below in ROOMS.items()
+    }
+    assert in_circles(ROOMS) == set()
+
+
 # ---- the accounting wing ---------------------------------------------------------
 
 #: Floors of `fastdp.accounting`, from the bottom up, by the first name below it: a
@@ -311,7 +339,7 @@ IN_CIRCLES = {
     *("frames._dask", "frames._engines", "frames._parts", "frames._ray"),
     *("frames._release", "frames._spark", "frames._tables"),
     *("ledger._counters", "ledger._ledger"),
-    *("mechanisms._moments_release", "mechanisms.moments"),
+    *("mechanisms.records._moments_release", "mechanisms.records.moments"),
     *("tables._check", "tables._memory", "tables._plan", "tables._release"),
     *("tables._run", "tables._words"),
 }

@@ -15,8 +15,8 @@ import pytest
 import fastdp
 import fastdp.testing
 from fastdp.accounting.events import DiscreteGaussianEvent, NeighboringRelation
-from fastdp.mechanisms import _totals
-from fastdp.mechanisms._totals import Totals
+from fastdp.mechanisms.records import _totals
+from fastdp.mechanisms.records._totals import Totals
 
 A = NeighboringRelation.ADD_OR_REMOVE_ONE
 R = NeighboringRelation.REPLACE_ONE

@@ -16,10 +16,10 @@ import pytest
 import fastdp
 from fastdp.accounting.events import NeighboringRelation
 from fastdp.accounting.guarantees import event_delta
-from fastdp.mechanisms import _moments_shape, contributions
-from fastdp.mechanisms._moments_shape import Shape
-from fastdp.mechanisms.integer import _Integer
-from fastdp.mechanisms.key_selection import KeySelection
+from fastdp.mechanisms import KeySelection
+from fastdp.mechanisms.noise.integer import _Integer
+from fastdp.mechanisms.records import _moments_shape, contributions
+from fastdp.mechanisms.records._moments_shape import Shape
 from fastdp.tables import _memory, _noise
 
 A = NeighboringRelation.ADD_OR_REMOVE_ONE

@@ -11,8 +11,8 @@ import fastdp
 import fastdp.testing
 from fastdp import _exact
 from fastdp.accounting.events import NeighboringRelation
-from fastdp.mechanisms._thresholds import least_threshold, tail
-from fastdp.mechanisms.key_selection import selection_table
+from fastdp.mechanisms.records._thresholds import least_threshold, tail
+from fastdp.mechanisms.records.key_selection import selection_table
 
 R = NeighboringRelation.REPLACE_ONE
 ONE = 2**128

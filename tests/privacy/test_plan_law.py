@@ -15,8 +15,8 @@ import pytest
 import fastdp
 from fastdp.accounting.guarantees import event_delta
 from fastdp.frames import _recipe
-from fastdp.mechanisms.integer import _Integer
-from fastdp.mechanisms.key_selection import KeySelection
+from fastdp.mechanisms import KeySelection
+from fastdp.mechanisms.noise.integer import _Integer
 from fastdp.tables import _noise, _plan, _run
 from tests.privacy.test_groups_law import Outcomes, free
 

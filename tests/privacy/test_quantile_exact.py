@@ -19,8 +19,8 @@ import pytest
 
 import fastdp
 from fastdp.accounting import NeighboringRelation
-from fastdp.mechanisms import _quantile_tree, quantile
-from fastdp.mechanisms.selection import ExponentialMechanism
+from fastdp.mechanisms import ExponentialMechanism
+from fastdp.mechanisms.choices import _quantile_tree, quantile
 
 Records: TypeAlias = "tuple[int, ...]"
 

@@ -11,7 +11,7 @@ import pytest
 import fastdp
 import fastdp.testing
 from fastdp.accounting import NeighboringRelation
-from fastdp.mechanisms import _quantile_tree
+from fastdp.mechanisms.choices import _quantile_tree
 
 ADD = NeighboringRelation.ADD_OR_REMOVE_ONE
 REPLACE = NeighboringRelation.REPLACE_ONE

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import fastdp
-from fastdp.mechanisms._student import _OUTSIDE, decided, rounded_student
-from fastdp.mechanisms.median import _around_median, _smooth
+from fastdp.mechanisms.choices._student import _OUTSIDE, decided, rounded_student
+from fastdp.mechanisms.choices.median import _around_median, _smooth
 
 Records = tuple[int, ...]
 DIGITS = 30

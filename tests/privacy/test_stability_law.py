@@ -13,8 +13,8 @@ import pytest
 
 import fastdp
 from fastdp.accounting import ApproximateDPEvent, ComposedEvent, NeighboringRelation
-from fastdp.mechanisms.key_selection import selection_table
-from fastdp.mechanisms.stability import distance_of, winner
+from fastdp.mechanisms.choices.stability import distance_of, winner
+from fastdp.mechanisms.records.key_selection import selection_table
 from fastdp.testing import FixedStream
 
 A, R = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE

@@ -12,7 +12,7 @@ import pytest
 
 import fastdp
 from fastdp.accounting import NeighboringRelation
-from fastdp.mechanisms.stability import distance_of, winner
+from fastdp.mechanisms.choices.stability import distance_of, winner
 from fastdp.testing import FixedStream
 
 R = NeighboringRelation.REPLACE_ONE

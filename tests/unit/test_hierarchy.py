@@ -9,7 +9,7 @@ import fastdp
 import fastdp.testing
 from fastdp.accounting.events import NeighboringRelation
 from fastdp.exceptions import DTypeError, ParameterError
-from fastdp.mechanisms import _count_tree
+from fastdp.mechanisms.running import _count_tree
 
 SHAPES = [(2, 2), (8, 2), (5, 2), (9, 3), (10, 3), (7, 4), (17, 4), (13, 2), (30, 5)]
 R = NeighboringRelation.REPLACE_ONE

@@ -21,7 +21,7 @@ import pytest
 from fastdp import testing
 from fastdp._exact import flip
 from fastdp.exceptions import InsecureStreamWarning
-from fastdp.mechanisms import real
+from fastdp.mechanisms.noise import real
 from tests.reference import exact_digits, exact_tilt
 
 mpmath = pytest.importorskip("mpmath")

@@ -12,7 +12,7 @@ import pytest
 import fastdp
 from fastdp import _core
 from fastdp.exceptions import FastDPError
-from fastdp.mechanisms import sparse_vector
+from fastdp.mechanisms.choices import sparse_vector
 from fastdp.testing import FixedStream, TapeStream
 from tests.differential.test_targets import on_grid
 from tests.reference import exact_digits, exact_tilt

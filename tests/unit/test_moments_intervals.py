@@ -84,7 +84,7 @@ def test_intervals_cover(level, shape):
 
 def test_a_mean_is_narrower_than_by_each_noise():
     m = fastdp.Moments.from_epsilon(1, bounds=(-1, 1))
-    release = fastdp.mechanisms._moments_release.MomentsRelease(
+    release = fastdp.mechanisms.records._moments_release.MomentsRelease(
         m, np.array([[1e6], [1e6 * 0.99], [0.0]])
     )
     low, high = release.mean_interval(0.95)

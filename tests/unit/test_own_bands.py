@@ -15,7 +15,7 @@ from fastdp.accounting.calculators import (
     participation_sensitivity,
 )
 from fastdp.exceptions import DTypeError, LabelConflictError, ParameterError
-from fastdp.mechanisms._strategies import strategy_of
+from fastdp.mechanisms.running._strategies import strategy_of
 from tests.ledger.conftest import memory_ledger
 
 OWN = [

@@ -20,12 +20,13 @@ import numpy as np
 import pytest
 
 import fastdp
-from fastdp.mechanisms.integer import (
+from fastdp.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
+    Gaussian,
+    Laplace,
     TruncatedLaplace,
 )
-from fastdp.mechanisms.real import Gaussian, Laplace
 from tools.docs import blocks
 
 pa = pytest.importorskip("pyarrow")
@@ -50,7 +51,7 @@ PAGES = [
 
 
 #: What bounds each user's records before it draws.
-BOUNDED = {"fastdp.mechanisms.quick", "fastdp.tables._run", "fastdp.mechanisms._keys"}
+BOUNDED = {"fastdp.tables._run", "fastdp.mechanisms._keys"}
 
 
 class Draw(NamedTuple):

@@ -14,7 +14,7 @@ import fastdp.testing
 from fastdp import _factors
 from fastdp.accounting.calculators import matrix_mechanism
 from fastdp.exceptions import BudgetExceededError, DTypeError, ParameterError
-from fastdp.mechanisms._strategies import Doubling, strategy_of
+from fastdp.mechanisms.running._strategies import Doubling, strategy_of
 
 KINDS = {
     "independent": {},

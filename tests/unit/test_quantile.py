@@ -29,7 +29,7 @@ from fastdp.exceptions import (
     InsecureStreamWarning,
     ParameterError,
 )
-from fastdp.mechanisms import _quantile_tree, quantile
+from fastdp.mechanisms.choices import _quantile_tree, quantile
 from fastdp.testing import FixedStream
 from tests.privacy.streams import BrokenStream
 

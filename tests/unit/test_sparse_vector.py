@@ -270,7 +270,7 @@ def test_scales_are_what_the_proof_asks_for(
 def test_values_move_on_the_grid_as_far_as_charged(
     value: float, move: float, step: float
 ) -> None:
-    from fastdp.mechanisms.sparse_vector import _steps
+    from fastdp.mechanisms.choices.sparse_vector import _steps
 
     other = value + move
     apart = abs(Fraction(other) - Fraction(value))

@@ -308,8 +308,8 @@ def floor_of(x: Any, numerator: Any, places: int) -> Any:
 @lemma(
     "sums.md",
     "totals are pairs (high, low)",
-    "fastdp/mechanisms/_totals.py: self._high += self._low >> 32",
-    "fastdp/mechanisms/_totals.py: self._low &= 0xFFFFFFFF",
+    "fastdp/mechanisms/records/_totals.py: self._high += self._low >> 32",
+    "fastdp/mechanisms/records/_totals.py: self._low &= 0xFFFFFFFF",
     wrong=[{"size": 63}, {"shift": 31}],
 )
 def carry(size: int = 62, shift: int = 32) -> Iterator[Any]:
@@ -328,10 +328,10 @@ def carry(size: int = 62, shift: int = 32) -> Iterator[Any]:
 @lemma(
     "sums.md",
     "clamped once to [-2^62, 2^62]",
-    "fastdp/mechanisms/_totals.py: above, below = self._high >= edge, "
+    "fastdp/mechanisms/records/_totals.py: above, below = self._high >= edge, "
     "self._high < -edge",
-    "fastdp/mechanisms/_totals.py: _clamp(total, -edge, edge - 1)",
-    "fastdp/mechanisms/_totals.py: total[below] = -MOST",
+    "fastdp/mechanisms/records/_totals.py: _clamp(total, -edge, edge - 1)",
+    "fastdp/mechanisms/records/_totals.py: total[below] = -MOST",
     wrong=[{"edge": 2**30 + 1}, {"last": 2}],
 )
 def clamped_total(edge: int = 2**30, last: int = 1) -> Iterator[Any]:

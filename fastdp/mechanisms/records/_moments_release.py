@@ -10,10 +10,10 @@ import numpy as np
 
 from fastdp import _validate
 from fastdp.exceptions import ParameterError
-from fastdp.mechanisms.integer import DiscreteGaussian
+from fastdp.mechanisms.noise.integer import DiscreteGaussian
 
 if TYPE_CHECKING:
-    from fastdp.mechanisms.moments import Moments
+    from fastdp.mechanisms.records.moments import Moments
 
 _LARGEST = float(np.finfo(np.float64).max)
 

@@ -24,11 +24,11 @@ from fastdp.accounting.events import (
 from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.mechanisms._base import Mechanism
 from fastdp.mechanisms._keys import distinct, key_column
-from fastdp.mechanisms._moments_release import MomentsRelease
-from fastdp.mechanisms._moments_shape import Shape, grid_bits
-from fastdp.mechanisms._thresholds import tail
-from fastdp.mechanisms._totals import Accumulator, group_codes
-from fastdp.mechanisms.integer import DiscreteGaussian, DiscreteLaplace
+from fastdp.mechanisms.noise.integer import DiscreteGaussian, DiscreteLaplace
+from fastdp.mechanisms.records._moments_release import MomentsRelease
+from fastdp.mechanisms.records._moments_shape import Shape, grid_bits
+from fastdp.mechanisms.records._thresholds import tail
+from fastdp.mechanisms.records._totals import Accumulator, group_codes
 
 _A = NeighboringRelation.ADD_OR_REMOVE_ONE
 

@@ -18,7 +18,7 @@ from fastdp.accounting.events import (
     Relation,
 )
 from fastdp.exceptions import ParameterError
-from fastdp.mechanisms.selection import ADD, Selection, choice_of
+from fastdp.mechanisms.choices.selection import ADD, Selection, choice_of
 
 
 class _Race(Selection):

@@ -10,8 +10,8 @@ from fastdp import _validate
 from fastdp._validate import Real
 from fastdp.accounting.events import NeighboringRelation, Relation, as_relation
 from fastdp.exceptions import ParameterError
-from fastdp.mechanisms._thresholds import least_threshold
-from fastdp.mechanisms.integer import DiscreteGaussian, DiscreteLaplace
+from fastdp.mechanisms.noise.integer import DiscreteGaussian, DiscreteLaplace
+from fastdp.mechanisms.records._thresholds import least_threshold
 
 _A = NeighboringRelation.ADD_OR_REMOVE_ONE
 _R = NeighboringRelation.REPLACE_ONE

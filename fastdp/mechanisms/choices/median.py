@@ -14,13 +14,13 @@ from fastdp._stream import Stream, check_stream
 from fastdp._validate import Real
 from fastdp.accounting.events import NeighboringRelation
 from fastdp.exceptions import ParameterError
-from fastdp.mechanisms._column_grid import (
+from fastdp.mechanisms.choices._column_grid import (
     check_bounds,
     on_grid,
     points_within,
     step_of,
 )
-from fastdp.mechanisms.smooth_sensitivity import SmoothSensitivity
+from fastdp.mechanisms.choices.smooth_sensitivity import SmoothSensitivity
 
 _Array: TypeAlias = "np.ndarray[Any, Any]"
 _REPLACE = NeighboringRelation.REPLACE_ONE

@@ -24,10 +24,10 @@ from fastdp.accounting.events import (
 from fastdp.exceptions import BudgetExceededError, DTypeError, ParameterError
 from fastdp.mechanisms._base import int64_scalar
 from fastdp.mechanisms._memory import Remembering
-from fastdp.mechanisms._strategies import Doubling, Strategy, strategy_of
-from fastdp.mechanisms.clipped_sum import ClippedSum, SumAccumulator
-from fastdp.mechanisms.integer import DiscreteGaussian, DiscreteLaplace
-from fastdp.mechanisms.real import power_of_two
+from fastdp.mechanisms.noise.integer import DiscreteGaussian, DiscreteLaplace
+from fastdp.mechanisms.noise.real import power_of_two
+from fastdp.mechanisms.records.clipped_sum import ClippedSum, SumAccumulator
+from fastdp.mechanisms.running._strategies import Doubling, Strategy, strategy_of
 
 _SPECIAL = NeighboringRelation.REPLACE_SPECIAL
 _REPLACE = NeighboringRelation.REPLACE_ONE

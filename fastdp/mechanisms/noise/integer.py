@@ -22,7 +22,7 @@ from fastdp.accounting.events import (
 )
 from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.mechanisms._base import ADD, Additive, Noise, int64_scalar, refuse
-from fastdp.mechanisms.shares import LaplaceShares
+from fastdp.mechanisms.noise.shares import LaplaceShares
 
 
 class _Integer(Additive[Noise]):

@@ -25,10 +25,10 @@ from fastdp.accounting.events import (
     l2_sensitivity,
 )
 from fastdp.exceptions import DTypeError, ParameterError
-from fastdp.mechanisms import _count_tree
 from fastdp.mechanisms._base import ADD, Mechanism
-from fastdp.mechanisms._count_tree import Floats
-from fastdp.mechanisms.integer import DiscreteGaussian, DiscreteLaplace
+from fastdp.mechanisms.noise.integer import DiscreteGaussian, DiscreteLaplace
+from fastdp.mechanisms.running import _count_tree
+from fastdp.mechanisms.running._count_tree import Floats
 
 _REPLACE = NeighboringRelation.REPLACE_ONE
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from fastdp import _exact
 from fastdp.exceptions import CalibrationError
-from fastdp.mechanisms.integer import DiscreteGaussian, DiscreteLaplace
+from fastdp.mechanisms.noise.integer import DiscreteGaussian, DiscreteLaplace
 
 
 def least_threshold(

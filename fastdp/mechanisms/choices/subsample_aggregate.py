@@ -25,16 +25,16 @@ from fastdp.accounting.events import (
 )
 from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.mechanisms._base import ADD, Mechanism
-from fastdp.mechanisms._column_grid import (
+from fastdp.mechanisms._keys import distinct, key_column
+from fastdp.mechanisms.choices._column_grid import (
     check_bounds,
     on_grid,
     points_within,
     step_of,
 )
-from fastdp.mechanisms._keys import distinct, key_column
-from fastdp.mechanisms.integer import DiscreteLaplace
-from fastdp.mechanisms.quantile import Quantiles
-from fastdp.mechanisms.stability import ProposeTestRelease, distance_of, winner
+from fastdp.mechanisms.choices.quantile import Quantiles
+from fastdp.mechanisms.choices.stability import ProposeTestRelease, distance_of, winner
+from fastdp.mechanisms.noise.integer import DiscreteLaplace
 
 _Array = np.ndarray[Any, Any]
 _R = NeighboringRelation.REPLACE_ONE

@@ -19,10 +19,10 @@ from fastdp.accounting.events import (
     l2_sensitivity,
 )
 from fastdp.exceptions import ParameterError
-from fastdp.mechanisms import _clipping
 from fastdp.mechanisms._base import Mechanism
-from fastdp.mechanisms._totals import MOST, Accumulator, group_codes
-from fastdp.mechanisms.integer import DiscreteGaussian, DiscreteLaplace
+from fastdp.mechanisms.noise.integer import DiscreteGaussian, DiscreteLaplace
+from fastdp.mechanisms.records import _clipping
+from fastdp.mechanisms.records._totals import MOST, Accumulator, group_codes
 
 _A = NeighboringRelation.ADD_OR_REMOVE_ONE
 _R = NeighboringRelation.REPLACE_ONE

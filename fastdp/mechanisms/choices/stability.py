@@ -20,7 +20,7 @@ from fastdp.accounting.events import (
 from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.mechanisms._base import ADD, Additive, Mechanism
 from fastdp.mechanisms._keys import counted, distinct, key_column
-from fastdp.mechanisms.key_selection import KeySelection
+from fastdp.mechanisms.records.key_selection import KeySelection
 
 _Array = np.ndarray[Any, Any]
 

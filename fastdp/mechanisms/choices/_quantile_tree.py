@@ -17,7 +17,7 @@ from fastdp import _core
 from fastdp import random as fdp_random
 from fastdp._stream import Stream
 from fastdp.accounting.events import ExponentialMechanismEvent, NeighboringRelation
-from fastdp.mechanisms.selection import ExponentialMechanism
+from fastdp.mechanisms.choices.selection import ExponentialMechanism
 
 _Array: TypeAlias = "np.ndarray[Any, Any]"
 

@@ -21,7 +21,7 @@ from fastdp.accounting.events import (
 )
 from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.mechanisms._base import Mechanism
-from fastdp.mechanisms._student import rounded_student
+from fastdp.mechanisms.choices._student import rounded_student
 
 _Array: TypeAlias = "np.ndarray[Any, Any]"
 _ADD = NeighboringRelation.ADD_OR_REMOVE_ONE

@@ -34,14 +34,14 @@ from fastdp.accounting.events import (
 from fastdp.accounting.guarantees import event_delta, event_epsilon
 from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.mechanisms._base import Mechanism
-from fastdp.mechanisms._column_grid import (
+from fastdp.mechanisms.choices._column_grid import (
     check_bounds,
     on_grid,
     points_within,
     step_of,
 )
-from fastdp.mechanisms._quantile_tree import DENOMINATOR, Node, fill, tree
-from fastdp.mechanisms._totals import group_codes
+from fastdp.mechanisms.choices._quantile_tree import DENOMINATOR, Node, fill, tree
+from fastdp.mechanisms.records._totals import group_codes
 
 _Array: TypeAlias = "np.ndarray[Any, Any]"
 _ADD = NeighboringRelation.ADD_OR_REMOVE_ONE

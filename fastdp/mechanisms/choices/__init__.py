@@ -1,0 +1,1 @@
+"""Choices among candidates, quantiles, and statistics of low sensitivity."""

@@ -1,0 +1,1 @@
+"""Sums over time and over intervals, all for one price."""
