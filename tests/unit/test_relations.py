@@ -32,6 +32,11 @@ HIDDEN = {
     f"{kind}.{maker}": getattr(getattr(fastdp, kind), maker)
     for kind in ("ClippedSum", "HierarchicalHistogram", "Moments")
     for maker in ("from_epsilon", "from_rho", "from_epsilon_delta")
+} | {
+    f"{kind.__name__}.{maker}": getattr(kind, maker)
+    for kind in (fastdp.Laplace, fastdp.Gaussian)
+    for maker in ("from_epsilon", "from_rho", "from_rdp", "from_epsilon_delta")
+    if hasattr(kind, maker)
 }
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from fastdp import _validate, calibration
 from fastdp._validate import Real
 from fastdp.exceptions import DTypeError, ParameterError
-from fastdp.mechanisms.noise.real import power_of_two
+from fastdp.mechanisms.noise._grid import power_of_two
 
 _Array: TypeAlias = "np.ndarray[Any, Any]"
 

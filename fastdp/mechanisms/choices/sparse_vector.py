@@ -26,8 +26,9 @@ from fastdp.accounting.events import (
 from fastdp.exceptions import BudgetExceededError, DTypeError, ParameterError
 from fastdp.mechanisms._memory import Remembering
 from fastdp.mechanisms.choices.selection import ADD, require_monotonic_relation
+from fastdp.mechanisms.noise._grid import power_of_two, saturated
 from fastdp.mechanisms.noise.integer import DiscreteLaplace
-from fastdp.mechanisms.noise.real import Laplace, power_of_two, saturated
+from fastdp.mechanisms.noise.real import Laplace
 
 _Array: TypeAlias = "np.ndarray[Any, Any]"
 #: Values count as at most this many steps, so that no sum leaves int64.

@@ -8,24 +8,24 @@ from typing import Any, Never
 
 import numpy as np
 
-from fastdp import _arrays, _core, _laws, _validate, calibration, distributions
+from fastdp import _arrays, _core, _validate, calibration
 from fastdp._doorway import enter, is_data
 from fastdp._stream import Stream, check_stream
 from fastdp._validate import Real
 from fastdp.accounting.events import (
     DiscreteGaussianEvent,
     DiscreteLaplaceEvent,
-    NeighboringRelation,
     Relation,
     TruncatedDiscreteLaplaceEvent,
     l2_sensitivity,
 )
 from fastdp.exceptions import DTypeError, ParameterError
-from fastdp.mechanisms._base import ADD, Additive, Noise, int64_scalar, refuse
+from fastdp.mechanisms._base import ADD, Noise, int64_scalar, refuse
+from fastdp.mechanisms.noise._law import GAUSSIAN, LAPLACE, TRUNCATED, OfLaw
 from fastdp.mechanisms.noise.shares import LaplaceShares
 
 
-class _Integer(Additive[Noise]):
+class _Integer(OfLaw[Noise]):
     """Release of integers: int64 out, saturating."""
 
     __slots__ = ()
@@ -113,11 +113,6 @@ class DiscreteLaplace(_Integer[DiscreteLaplaceEvent]):
     neighboring_relation : NeighboringRelation
         The relation for which the sensitivity holds.
 
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of a wrong type or out of its range.
-
     Privacy
     -------
     For an answer of L1 sensitivity s over all entries together: pure epsilon =
@@ -140,9 +135,9 @@ class DiscreteLaplace(_Integer[DiscreteLaplaceEvent]):
     (3,)
     """
 
-    __slots__ = ("_scale",)
+    __slots__ = ()
 
-    _scale: Fraction
+    _row = LAPLACE
 
     def __init__(
         self,
@@ -155,13 +150,7 @@ class DiscreteLaplace(_Integer[DiscreteLaplaceEvent]):
         refuse(unknown)
         exact = _validate.positive("scale", scale)
         made_for = self._calibrated_for(sensitivity, neighboring_relation)
-        self._freeze(
-            _arguments=(("scale", _validate.plain(exact)), *made_for),
-            _scale=exact,
-            _step=Fraction(1),
-            _sampler=_laws.laplace_sampler(exact),
-            _law=distributions.DiscreteLaplace(exact),
-        )
+        self._set_up([("scale", _validate.plain(exact)), *made_for], exact, None)
 
     @classmethod
     def from_epsilon(
@@ -182,13 +171,13 @@ class DiscreteLaplace(_Integer[DiscreteLaplaceEvent]):
         DTypeError, ParameterError, CalibrationError
             A parameter, or the scale that it needs, is out of range.
         """
-        refuse(unknown)
         return cls(
             calibration.laplace_scale(
                 epsilon=_validate.least_reading(epsilon), sensitivity=sensitivity
             ),
             sensitivity=sensitivity,
             neighboring_relation=neighboring_relation,
+            **unknown,
         )
 
     @classmethod
@@ -204,17 +193,17 @@ class DiscreteLaplace(_Integer[DiscreteLaplaceEvent]):
 
         From the discrete law's own rho; the scale is rounded up.
         """
-        refuse(unknown)
         return cls(
             calibration.laplace_scale_from_rho(rho=rho, sensitivity=sensitivity),
             sensitivity=sensitivity,
             neighboring_relation=neighboring_relation,
+            **unknown,
         )
 
     @property
     def scale(self) -> int | float | Fraction:
         """Scale of the law, exact."""
-        return _validate.plain(self._scale)
+        return _validate.plain(self._parameter)
 
     def shares(self, *, parties: int, honest: int, modulus: int) -> LaplaceShares:
         """Return this noise in shares, for parties under secure aggregation.
@@ -243,15 +232,6 @@ class DiscreteLaplace(_Integer[DiscreteLaplaceEvent]):
             of=self.event(), parties=parties, honest=honest, modulus=modulus
         )
 
-    def _event(
-        self, sensitivity: Fraction, relation: NeighboringRelation
-    ) -> DiscreteLaplaceEvent:
-        return DiscreteLaplaceEvent(
-            sensitivity=sensitivity,
-            scale=self._scale,
-            neighboring_relation=relation,
-        )
-
 
 class DiscreteGaussian(_Integer[DiscreteGaussianEvent]):
     """Discrete Gaussian noise: concentrated and approximate privacy for integers.
@@ -275,11 +255,6 @@ class DiscreteGaussian(_Integer[DiscreteGaussianEvent]):
     neighboring_relation : NeighboringRelation
         The relation for which the sensitivity holds.
 
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of a wrong type or out of its range.
-
     Privacy
     -------
     For an answer of L2 sensitivity s over all entries together: rho = s**2/(2
@@ -301,10 +276,9 @@ class DiscreteGaussian(_Integer[DiscreteGaussianEvent]):
     0.5
     """
 
-    __slots__ = ("_coordinates", "_sigma")
+    __slots__ = ()
 
-    _coordinates: int | None
-    _sigma: Fraction
+    _row = GAUSSIAN
 
     def __init__(
         self,
@@ -326,14 +300,8 @@ class DiscreteGaussian(_Integer[DiscreteGaussianEvent]):
         if coordinates is not None:
             coordinates = _validate.integer("coordinates", coordinates, 1)
             made_for.append(("coordinates", coordinates))
-        self._freeze(
-            _arguments=(("sigma", _validate.plain(exact)), *made_for),
-            _coordinates=coordinates,
-            _sigma=exact,
-            _step=Fraction(1),
-            _sampler=_laws.gaussian_sampler(exact),
-            _law=distributions.DiscreteGaussian(exact),
-        )
+        arguments = [("sigma", _validate.plain(exact)), *made_for]
+        self._set_up(arguments, exact, coordinates)
 
     @classmethod
     def from_rho(
@@ -356,7 +324,6 @@ class DiscreteGaussian(_Integer[DiscreteGaussianEvent]):
         DTypeError, ParameterError, CalibrationError
             A parameter, or the sigma that it needs, is out of range.
         """
-        refuse(unknown)
         moved = _required_l2(sensitivity, squared_sensitivity)
         return cls(
             calibration.gaussian_sigma_from_rho(rho=rho, sensitivity=moved),
@@ -364,6 +331,7 @@ class DiscreteGaussian(_Integer[DiscreteGaussianEvent]):
             squared_sensitivity=squared_sensitivity,
             coordinates=coordinates,
             neighboring_relation=neighboring_relation,
+            **unknown,
         )
 
     @classmethod
@@ -386,7 +354,6 @@ class DiscreteGaussian(_Integer[DiscreteGaussianEvent]):
         `fastdp.calibration.discrete_gaussian_sigma`. `epsilon` may be 0. Errors are
         those of `from_rho`.
         """
-        refuse(unknown)
         moved = _required_l2(sensitivity, squared_sensitivity)
         return cls(
             calibration.discrete_gaussian_sigma(
@@ -399,6 +366,7 @@ class DiscreteGaussian(_Integer[DiscreteGaussianEvent]):
             squared_sensitivity=squared_sensitivity,
             coordinates=coordinates,
             neighboring_relation=neighboring_relation,
+            **unknown,
         )
 
     @property
@@ -409,17 +377,7 @@ class DiscreteGaussian(_Integer[DiscreteGaussianEvent]):
     @property
     def sigma(self) -> int | float | Fraction:
         """Parameter of the law, exact."""
-        return _validate.plain(self._sigma)
-
-    def _event(
-        self, sensitivity: Fraction, relation: NeighboringRelation
-    ) -> DiscreteGaussianEvent:
-        return DiscreteGaussianEvent(
-            sensitivity=sensitivity,
-            sigma=self._sigma,
-            coordinates=self._coordinates,
-            neighboring_relation=relation,
-        )
+        return _validate.plain(self._parameter)
 
 
 def _l2(sensitivity: Real | None, squared: Real | None) -> Real | None:
@@ -454,11 +412,6 @@ class TruncatedLaplace(_Integer[TruncatedDiscreteLaplaceEvent]):
     neighboring_relation : NeighboringRelation
         The relation for which the sensitivity holds.
 
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of a wrong type or out of its range.
-
     Privacy
     -------
     Approximate: epsilon = s/scale with delta the exact mass of the s outermost
@@ -480,10 +433,9 @@ class TruncatedLaplace(_Integer[TruncatedDiscreteLaplaceEvent]):
     np.True_
     """
 
-    __slots__ = ("_bound", "_scale")
+    __slots__ = ()
 
-    _bound: int
-    _scale: Fraction
+    _row = TRUNCATED
 
     def __init__(
         self,
@@ -500,18 +452,8 @@ class TruncatedLaplace(_Integer[TruncatedDiscreteLaplaceEvent]):
         if 100 * bound < exact:
             raise ParameterError(f"bound must be at least scale/100, got {bound}")
         made_for = self._calibrated_for(sensitivity, neighboring_relation)
-        self._freeze(
-            _arguments=(
-                ("scale", _validate.plain(exact)),
-                ("bound", bound),
-                *made_for,
-            ),
-            _scale=exact,
-            _bound=bound,
-            _step=Fraction(1),
-            _sampler=_laws.laplace_sampler(exact, bound),
-            _law=distributions.TruncatedDiscreteLaplace(exact, bound=bound),
-        )
+        arguments = [("scale", _validate.plain(exact)), ("bound", bound), *made_for]
+        self._set_up(arguments, exact, None, bound=bound)
         if sensitivity is not None:
             self.event()  # refuses a sensitivity above the bound
 
@@ -534,7 +476,6 @@ class TruncatedLaplace(_Integer[TruncatedDiscreteLaplaceEvent]):
         DTypeError, ParameterError, CalibrationError
             A parameter, or what it needs, is out of range.
         """
-        refuse(unknown)
         scale = calibration.laplace_scale(epsilon=epsilon, sensitivity=sensitivity)
         bound = calibration.truncated_laplace_bound(
             epsilon=epsilon, delta=delta, sensitivity=sensitivity
@@ -544,24 +485,15 @@ class TruncatedLaplace(_Integer[TruncatedDiscreteLaplaceEvent]):
             bound=bound,
             sensitivity=sensitivity,
             neighboring_relation=neighboring_relation,
+            **unknown,
         )
 
     @property
     def scale(self) -> int | float | Fraction:
         """Scale of the law before truncation, exact."""
-        return _validate.plain(self._scale)
+        return _validate.plain(self._parameter)
 
     @property
     def bound(self) -> int:
         """Largest absolute value of the noise."""
-        return self._bound
-
-    def _event(
-        self, sensitivity: Fraction, relation: NeighboringRelation
-    ) -> TruncatedDiscreteLaplaceEvent:
-        return TruncatedDiscreteLaplaceEvent(
-            sensitivity=sensitivity,
-            scale=self._scale,
-            bound=self._bound,
-            neighboring_relation=relation,
-        )
+        return self._shape["bound"]

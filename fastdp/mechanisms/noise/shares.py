@@ -45,11 +45,6 @@ class LaplaceShares:
     modulus : int
         In [2, 2**62].
 
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of a wrong type or out of its range.
-
     Privacy
     -------
     That of `event()`: pure epsilon = sensitivity/scale, under the neighboring

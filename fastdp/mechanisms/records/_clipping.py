@@ -9,7 +9,7 @@ from fastdp import _validate, calibration
 from fastdp._validate import Real
 from fastdp.accounting.events import NeighboringRelation, Relation, as_relation
 from fastdp.exceptions import ParameterError
-from fastdp.mechanisms.noise.real import power_of_two
+from fastdp.mechanisms.noise._grid import power_of_two
 
 _A = NeighboringRelation.ADD_OR_REMOVE_ONE
 _R = NeighboringRelation.REPLACE_ONE

@@ -24,8 +24,8 @@ from fastdp.accounting.events import (
 from fastdp.exceptions import BudgetExceededError, DTypeError, ParameterError
 from fastdp.mechanisms._base import int64_scalar
 from fastdp.mechanisms._memory import Remembering
+from fastdp.mechanisms.noise._grid import power_of_two
 from fastdp.mechanisms.noise.integer import DiscreteGaussian, DiscreteLaplace
-from fastdp.mechanisms.noise.real import power_of_two
 from fastdp.mechanisms.records.clipped_sum import ClippedSum, SumAccumulator
 from fastdp.mechanisms.running._strategies import Doubling, Strategy, strategy_of
 
@@ -156,11 +156,6 @@ class PrefixSums(_Running):
     neighboring_relation : NeighboringRelation
         `REPLACE_SPECIAL` (an individual's rows are replaced by zeros) or
         `REPLACE_ONE`. To remove a record would shift all later steps.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of a wrong type, out of its range, or does not go with another.
 
     Privacy
     -------
@@ -354,11 +349,6 @@ class Counter(_Running):
         As in `PrefixSums`.
     events_per_unit : int
         Number of events of one individual, in whatever steps.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of a wrong type, out of its range, or does not go with another.
 
     Privacy
     -------
