@@ -6,7 +6,8 @@ within the target. Discrete laws are calibrated from their own profiles; the
 continuous formulas are not bounds for them. Proofs: docs/proofs/calibration.md.
 
 `epsilon` may be 0 only for Gaussian noise with a delta; an infinite epsilon, a delta
-of 0 or at least 1, and non-positive sensitivities are refused by name.
+of 0 or at least 1, and non-positive sensitivities are refused by name: with DTypeError
+for a wrong type, else with ParameterError. Docstrings name what else can fail.
 """
 
 from __future__ import annotations
@@ -335,11 +336,6 @@ def charged_l1(*, sensitivity: Real, coordinates: int, granularity: Real) -> Fra
 
     Rounding to the grid moves each entry by at most half a step on either side, so
     the L1 distance of two answers grows by at most one step an entry.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is out of its domain.
     """
     s = _validate.positive("sensitivity", sensitivity)
     n = _validate.integer("coordinates", coordinates, 1)
@@ -350,11 +346,6 @@ def charged_l2(*, sensitivity: Real, coordinates: int, granularity: Real) -> Fra
     """Return sensitivity + sqrt(coordinates) * granularity, rounded up.
 
     The root is replaced by a rational that is not smaller (by less than 2^-80).
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is out of its domain.
     """
     s = _validate.positive("sensitivity", sensitivity)
     n = _validate.integer("coordinates", coordinates, 1)
@@ -475,11 +466,6 @@ def rho_from_rdp(*, order: Real, divergence: Real) -> Fraction:
         In (1, 1e9].
     divergence : int, float, Fraction or Decimal
         Renyi divergence of that order, > 0.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is out of its domain.
     """
     a = _order(order)
     return _validate.positive("divergence", divergence) / a

@@ -261,11 +261,6 @@ class TruncatedDiscreteLaplace(_SymmetricLaw):
         Scale before truncation, in [1e-6, 2^55], taken at its exact value.
     bound : int
         Largest absolute value, in [0, 2^62].
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of the wrong type or out of its range.
     """
 
     __slots__ = ("_bound", "_rate", "_scale")

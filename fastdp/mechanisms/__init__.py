@@ -1,4 +1,8 @@
-"""Mechanisms: immutable objects that draw noise and know their own privacy cost."""
+"""Mechanisms: immutable objects that draw noise and know their own privacy cost.
+
+Every constructor and function refuses a parameter of the wrong type with DTypeError,
+and one out of its domain with ParameterError. Docstrings name what else can fail.
+"""
 
 from fastdp import _public
 from fastdp.mechanisms import pate as pate  # its kind is known by name to from_json

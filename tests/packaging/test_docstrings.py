@@ -88,6 +88,26 @@ def test_wrong_parameters_of_the_accounting_wing_are_stated_once():
     assert stated > 20
 
 
+def test_wrong_parameters_of_mechanisms_are_stated_once():
+    """No section of errors says only that a parameter is refused."""
+    for name in ("fastdp.calibration", "fastdp.mechanisms", "fastdp.mechanisms.local"):
+        text = importlib.import_module(name).__doc__
+        assert {"DTypeError", "ParameterError"} <= set(re.findall(r"\w+", text))
+    alone = re.compile(
+        r"Raises\n +-{6}\n +DTypeError, ParameterError\n"
+        r" +A parameter is (of (a|the) wrong type( or|,) )?"
+        r"out of its (range|domain)\.\n"
+        r"\n? *(\w+\n +-{3}|\"{3})"
+    )
+    assert alone.search(
+        "Raises\n    ------\n    DTypeError, ParameterError\n"
+        '        A parameter is of a wrong type or out of its range.\n    """'
+    )
+    for name in MODULES:
+        found = alone.search(inspect.getsource(importlib.import_module(name)))
+        assert found is None, (name, found)
+
+
 @pytest.mark.parametrize("thing", DRAWING, ids=name_of)
 def test_what_draws_states_errors_privacy_and_timing(thing):
     assert {"Raises", "Privacy"} <= sections(thing)

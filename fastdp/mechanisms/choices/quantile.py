@@ -78,11 +78,6 @@ class Quantiles(Mechanism):
         The relation for which epsilon holds. The number of records is private under
         ADD_OR_REMOVE_ONE alone; that of a group always.
 
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of a wrong type or out of its range.
-
     Privacy
     -------
     Pure epsilon under `neighboring_relation`. One quantile: a single selection of

@@ -97,11 +97,6 @@ class Selection(Mechanism):
         ----------
         rows : int
             Sets of candidates of the call, one choice from each, >= 1.
-
-        Raises
-        ------
-        DTypeError, ParameterError
-            A parameter is of the wrong type or out of its domain.
         """
         return self._composed(_validate.integer("rows", rows, 1))
 
@@ -209,11 +204,6 @@ class ExponentialMechanism(Selection):
             Choices from each set of candidates, >= 1.
         rows : int
             Sets of candidates of the call, >= 1.
-
-        Raises
-        ------
-        DTypeError, ParameterError
-            A parameter is of the wrong type or out of its domain.
         """
         count = _validate.integer("k", k, 1) * _validate.integer("rows", rows, 1)
         return self._composed(count)

@@ -202,11 +202,6 @@ class StableMode(Mechanism):
     neighboring_relation : NeighboringRelation
         Under `REPLACE_ONE` a lead counts half.
 
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of a wrong type or out of its range.
-
     Privacy
     -------
     (epsilon, delta) under `neighboring_relation`. The sensitivity is one record of one

@@ -82,11 +82,6 @@ class SubsampleAggregate(Mechanism):
         a record replaced changes one block by its place, and two by its key; it is
         "key" under `ADD_OR_REMOVE_ONE`.
 
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of a wrong type or out of its range, or does not go with another.
-
     Privacy
     -------
     Pure epsilon for mean and median, (epsilon, delta) for the mode, under

@@ -1,4 +1,8 @@
-"""Local mechanisms: users privatize what they hold; counts and means are estimated."""
+"""Local mechanisms: users privatize what they hold; counts and means are estimated.
+
+Every constructor and function refuses a parameter of the wrong type with DTypeError,
+and one out of its domain with ParameterError. Docstrings name what else can fail.
+"""
 
 from fastdp import _public
 from fastdp.mechanisms.local._base import FrequencyOracle

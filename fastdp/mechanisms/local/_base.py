@@ -70,11 +70,6 @@ class FrequencyOracle(LocalMechanism[FrequencyEstimate]):
             Number of reports, >= 0.
         frequency : int, float, Fraction or Decimal
             Share of the users with the category, in [0, 1].
-
-        Raises
-        ------
-        DTypeError, ParameterError
-            A parameter is of a wrong type or out of its domain.
         """
         users = _validate.integer("users", users, 0)
         share = _validate.between("frequency", frequency, Fraction(0), Fraction(1))

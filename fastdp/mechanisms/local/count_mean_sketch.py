@@ -62,11 +62,6 @@ class CountMeanSketch(LocalMechanism["Sketch"]):
         can look for strings that collide: draw one (`secrets.token_hex(16)`) if values
         may be chosen against the sketch, and let clients and server share it.
 
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of a wrong type or out of its domain.
-
     Privacy
     -------
     That of the inner mechanism for each report, pure local privacy: epsilon = ln(p/(1 -
@@ -212,11 +207,6 @@ class CountMeanSketch(LocalMechanism["Sketch"]):
         squares : int, float, Fraction or Decimal
             Sum of the squared shares of all other values, in [0, 1]: what their
             collisions cost.
-
-        Raises
-        ------
-        DTypeError, ParameterError
-            A parameter is of a wrong type or out of its domain.
         """
         users = _validate.integer("users", users, 0)
         zero, one = Fraction(0), Fraction(1)

@@ -43,11 +43,6 @@ class HadamardResponse(FrequencyOracle):
         Category that values in none of them count as, by its name if they have names;
         None: each as a category drawn uniformly.
 
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of a wrong type or out of its domain.
-
     Privacy
     -------
     Pure local epsilon = ln(p/(1 - p)) for each report: any two values of one user are

@@ -67,11 +67,6 @@ class LocalMean(LocalMechanism[MeanEstimate]):
     asked : int
         How many of them each user reports, drawn by public randomness.
 
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of a wrong type or out of its domain.
-
     Privacy
     -------
     Pure local epsilon = ln(ratio) for each number reported, `asked` times that for a
@@ -286,11 +281,6 @@ class LocalMean(LocalMechanism[MeanEstimate]):
         float, or with `dimension` ndarray of float64, shape (dimension,)
             In the data's unit. Of several numbers, not all of which are asked for, the
             choice of users adds what their numbers differ.
-
-        Raises
-        ------
-        DTypeError, ParameterError
-            A parameter is of a wrong type or out of its domain.
         """
         users = _validate.integer("users", users, 1)
         part = self._asked / (self._dimension or 1)

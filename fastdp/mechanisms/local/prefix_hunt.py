@@ -70,11 +70,6 @@ class PrefixHunt(LocalMechanism[ValueEstimate]):
     key : str
         32 hex digits from which the hash functions are made, public.
 
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of a wrong type or out of its domain.
-
     Privacy
     -------
     Pure local epsilon = ln(p (buckets - 1)/(1 - p)) for each report: any two values of
@@ -230,11 +225,6 @@ class PrefixHunt(LocalMechanism[ValueEstimate]):
             Number of reports, >= 0; half of them count values.
         frequency : int, float, Fraction or Decimal
             Share of the users with the value, in [0, 1].
-
-        Raises
-        ------
-        DTypeError, ParameterError
-            A parameter is of a wrong type or out of its domain.
         """
         users = _validate.integer("users", users, 0)
         share = _validate.between("frequency", frequency, Fraction(0), Fraction(1))

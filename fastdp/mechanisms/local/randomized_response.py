@@ -57,11 +57,6 @@ class RandomizedResponse(FrequencyOracle):
         Category that values in none of them count as, by its name if they have names;
         None: each as a category drawn uniformly.
 
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of a wrong type or out of its domain.
-
     Privacy
     -------
     Pure local epsilon = ln(p (categories - 1)/(1 - p)) for each report: any two
@@ -154,11 +149,6 @@ class RandomizedResponse(FrequencyOracle):
         -------
         int
             A number that suffices; with `share` one less does not.
-
-        Raises
-        ------
-        DTypeError, ParameterError
-            A parameter is out of its domain.
 
         Examples
         --------

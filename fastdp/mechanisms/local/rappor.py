@@ -56,11 +56,6 @@ class Rappor(LocalMechanism["BloomCounts"]):
     key : str
         32 hex digits from which the hash functions are made, public.
 
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of a wrong type or out of its domain.
-
     Privacy
     -------
     Pure local privacy: any two values of one user are neighboring, and no sensitivity

@@ -44,11 +44,6 @@ class ShuffledResponse(Mechanism):
         Category that values in none of them count as; None: each as a category drawn
         uniformly.
 
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of a wrong type or out of its domain.
-
     Privacy
     -------
     Central (epsilon, delta) of the shuffled reports, from `shuffled_epsilon`: two
@@ -121,11 +116,6 @@ class ShuffledResponse(Mechanism):
             Central target; 1e-9 <= epsilon <= 300, 0 < delta < 1.
         clients, categories, other
             As of the class.
-
-        Raises
-        ------
-        DTypeError, ParameterError
-            A parameter is of a wrong type or out of its domain.
         """
         from fastdp.accounting.amplification import shuffled_local_epsilon
 

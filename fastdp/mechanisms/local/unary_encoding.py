@@ -60,11 +60,6 @@ class UnaryEncoding(FrequencyOracle):
         Category that values in none of them count as, by its name if they have names;
         None: each as a category drawn uniformly.
 
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of a wrong type or out of its domain.
-
     Privacy
     -------
     Pure local epsilon = ln(p (1 - q)/(q (1 - p))) for each row: any two values of one

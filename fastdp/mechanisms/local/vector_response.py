@@ -61,11 +61,6 @@ class VectorResponse(LocalMechanism[VectorEstimate]):
     dimension : int
         Entries of a vector, 1 ... 10**5.
 
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of a wrong type or out of its domain.
-
     Privacy
     -------
     Pure local epsilon = ln(p (words - near)/(near (1 - p))): any two vectors of one

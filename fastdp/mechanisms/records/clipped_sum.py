@@ -79,11 +79,6 @@ class ClippedSum(Mechanism):
         Under `REPLACE_ONE` a row may become any other, under `REPLACE_SPECIAL` one of
         NaN, which adds nothing but the constant.
 
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of a wrong type, out of its range, or does not go with another.
-
     Privacy
     -------
     That of `event()`: the discrete law on the grid for the exact integer sensitivity

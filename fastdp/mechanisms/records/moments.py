@@ -68,11 +68,6 @@ class Moments(Mechanism):
         `REPLACE_SPECIAL` a record becomes null and contributes nothing any more, as
         one that is removed.
 
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of a wrong type, out of its range, or does not go with another.
-
     Privacy
     -------
     That of `event()`. In the row's unit, for k groups of r records each and the

@@ -46,11 +46,6 @@ class UnknownHistogram(Mechanism):
     records_per_key : int
         How far one user moves the count of each.
 
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of a wrong type, out of its range, or does not go with another.
-
     Privacy
     -------
     For users added or removed (the neighboring relation), k keys of sensitivity r each.

@@ -57,11 +57,6 @@ class HierarchicalHistogram(Mechanism):
         Under `REPLACE_ONE` with one record each the number of records is public, and
         the total exact.
 
-    Raises
-    ------
-    DTypeError, ParameterError
-        A parameter is of a wrong type or out of its range.
-
     Privacy
     -------
     That of `event()`, under its neighboring relation: a record added or removed moves
