@@ -79,20 +79,17 @@ def line(n: int, d: int) -> Case:
 
     x, y = regression.records(n, d, 1)
     ones = np.column_stack([x, np.ones(n)])
-    least = regression.error(np.linalg.lstsq(ones, y, rcond=None)[0], x, y)
+    least = np.linalg.lstsq(ones, y, rcond=None)[1][0] / n
 
     def theirs(epsilon: float) -> float:
         model = LinearRegression(
             epsilon=epsilon, bounds_X=(-np.ones(d), np.ones(d)), bounds_y=(-1, 1)
         ).fit(x, y)
-        found = np.append(model.coef_, model.intercept_)
-        return regression.error(found, x, y) - least
+        return regression.error(model, x, y) - least
 
     def ours(epsilon: float, relation: str) -> float:
-        sums = regression.the_sum(d, epsilon=epsilon, neighboring_relation=relation)
-        noisy = sums.release(regression.rows(x, y, 1))
-        found = regression.solve(noisy, d, 1, sums.std)
-        return regression.error(found, x, y) - least
+        model = regression.line(relation, epsilon=epsilon).fit(x, y)
+        return regression.error(model, x, y) - least
 
     return Case(
         f"linear regression, [-1, 1]^{d + 1}, n = {n:,}: squared error above the least "
@@ -148,9 +145,8 @@ def axes(n: int, d: int) -> Case:
         return most - pca.captured(x, model.components_.T)
 
     def ours(epsilon: float, relation: str) -> float:
-        sums = pca.the_sum(d, epsilon=epsilon, neighboring_relation=relation)
-        found = pca.components(pca.second_moments(x, sums, 1), 2)
-        return most - pca.captured(x, found)
+        found = pca.model(relation, epsilon=epsilon).fit(x)
+        return most - pca.captured(x, found.components_.T)
 
     return Case(
         f"2 components of {d}, |x| <= 1, n = {n:,}: share of the variance lost "

@@ -6,13 +6,10 @@ Dwork, Talwar, Thakurta, Zhang, "Analyze Gauss: optimal bounds for privacy-prese
 principal component analysis" (STOC 2014): Gaussian noise on the matrix sum x x^T; all
 that follows is post-processing. The pure form has Laplace noise.
 
-Why it is private. A record is one row of d (d + 1)/2 numbers: x_i^2 and, for i < j,
-sqrt(2) x_i x_j. Its L2 norm is |x|^2 <= R^2: every off-diagonal number occurs twice in
-the matrix, once in the row, hence the root. Without the root, its L1 norm is
-(|x|_1^2 + |x|_2^2)/2 <= (d + 1) R^2/2, and few records come near: rows are shortened to
-half of that. `ClippedSum` checks these bounds in integers, so that the floats before it
-need no trust: products of a record's own coordinates, record by record. A record added
-or removed moves the sum by so much, one replaced by twice.
+`PCA`, whose docstring says why it is private, releases the sum as rows of d (d + 1)/2
+numbers: x_i^2 and, for i < j, sqrt(2) x_i x_j, whose L2 norm is |x|^2 <= R^2: every
+off-diagonal number occurs twice in the matrix, once in the row, hence the root. Without
+the root, the row's L1 norm is (|x|_1^2 + |x|_2^2)/2 <= (d + 1) R^2/2.
 """
 
 from __future__ import annotations
@@ -23,8 +20,7 @@ import sys
 import numpy as np
 from _common import Row, bands, options, picture, tell
 
-import fastdp
-from fastdp.accounting import Relation
+from fastdp.learning import PCA
 
 DIMENSION, KEPT, DELTA = 10, 2, 1e-6
 PAST = "the noise does not grow with n: the gap between eigenvalues does"
@@ -39,28 +35,10 @@ def records(n: int, dimension: int = DIMENSION) -> Array:
     return x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1)
 
 
-def the_sum(
-    dimension: int, *, epsilon: float, delta: float = 0, **relation: Relation
-) -> fastdp.ClippedSum:
-    """Return the sum of rows: pure with Laplace noise, or Gaussian where delta > 0."""
-    numbers = dimension * (dimension + 1) // 2
-    if delta == 0:
-        radius = (dimension + 1) / 4  # most rows are shorter: others are shortened
-        return fastdp.ClippedSum.from_epsilon(
-            epsilon, radius=radius, dimension=numbers, **relation
-        )
-    return fastdp.ClippedSum.from_epsilon_delta(
-        epsilon=epsilon, delta=delta, radius=1, dimension=numbers, **relation
-    )
-
-
-def second_moments(x: Array, sums: fastdp.ClippedSum, root: float) -> Array:
-    """Return the noisy matrix of sums of x_i x_j; root: sqrt(2) for L2, 1 for L1."""
-    i, j = np.triu_indices(x.shape[1])
-    weight = np.where(i < j, root, 1.0)
-    matrix = np.zeros((x.shape[1], x.shape[1]))
-    matrix[i, j] = matrix[j, i] = sums.release(x[:, i] * x[:, j] * weight) / weight
-    return matrix
+def model(relation: str = "add_or_remove_one", **budget: float) -> PCA:
+    """Return a model of records in the unit ball."""
+    public = {"bounds": (-1, 1), "unit": "row", "data_norm": 1, "centered": True}
+    return PCA(KEPT, neighboring_relation=relation, **public, **budget)
 
 
 def components(matrix: Array, kept: int) -> Array:
@@ -93,18 +71,14 @@ def main(arguments: list[str] | None = None) -> int:
     grid = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
     x = records(2_000)
     most = captured(x, components(x.T @ x, KEPT))
-    kinds = {
-        "pure epsilon": (0, 1.0),
-        f"(epsilon, {DELTA:g})": (DELTA, math.sqrt(2)),
-    }
+    kinds = {"pure epsilon": {}, f"(epsilon, {DELTA:g})": {"delta": DELTA}}
     shares: dict[str, dict[float, list[float]]] = {name: {} for name in kinds}
     print(f"{'share of the variance held':28}", *(f"{e:>9g}" for e in grid))
-    for name, (delta, root) in kinds.items():
+    for name, more in kinds.items():
         for epsilon in grid:
-            sums = the_sum(DIMENSION, epsilon=epsilon, delta=delta)
+            found = model(epsilon=epsilon, **more)
             shares[name][epsilon] = [
-                captured(x, components(second_moments(x, sums, root), KEPT))
-                for _ in range(runs)
+                captured(x, found.fit(x).components_.T) for _ in range(runs)
             ]
         middle = map(np.median, shares[name].values())
         print(f"{name + ', median':28}", *(f"{value:9.4f}" for value in middle))
@@ -112,11 +86,11 @@ def main(arguments: list[str] | None = None) -> int:
     if chosen.plot:
         draw(chosen.plot, shares, most)
     many = records(50_000)
-    gaussian = the_sum(DIMENSION, epsilon=1, delta=DELTA)
-    held = captured(
-        many, components(second_moments(many, gaussian, math.sqrt(2)), KEPT)
-    )
+    gaussian = model(epsilon=1, delta=DELTA).fit(many)
+    held = captured(many, gaussian.components_.T)
     held /= captured(many, components(many.T @ many, KEPT))
+    event = gaussian.event()  # in steps: one record moves the sum by 1
+    std = float(event.sigma / event.sensitivity)
     printed = math.sqrt(2 * math.log(1.25 / DELTA))
     corner = np.full(DIMENSION, 1 / math.sqrt(DIMENSION))
     i, j = np.triu_indices(DIMENSION)
@@ -127,7 +101,7 @@ def main(arguments: list[str] | None = None) -> int:
             Row(
                 "noise off the diagonal at epsilon 1",
                 f"{printed:.2f}",
-                gaussian.std / math.sqrt(2),
+                std / math.sqrt(2),
                 exact,
                 (0.5 * printed, 0.6 * printed),
             ),

@@ -16,8 +16,8 @@ vectors VectorResponse. What releases cost together: `fastdp.accounting`. Pictur
 `fastdp.plot`. The laws alone: `fastdp.distributions`, and draws from them:
 `fastdp.random`. A durable budget:
 `fastdp.ledger`. A private table of records: `Plan`, `Unit`. Frames of any library:
-`fastdp.frames`. Gradients: `fastdp.training`. Under other libraries:
-`fastdp.adapters`. Tests of anybody's mechanism: `fastdp.audit`.
+`fastdp.frames`. Models: `fastdp.learning`. Gradients: `fastdp.training`. Under other
+libraries: `fastdp.adapters`. Tests of anybody's mechanism: `fastdp.audit`.
 """
 
 # Public names are resolved on first use, so that importing the package loads
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         distributions as distributions,
         exceptions as exceptions,
         frames as frames,
+        learning as learning,
         ledger as ledger,
         mechanisms as mechanisms,
         plot as plot,
@@ -54,8 +55,8 @@ if TYPE_CHECKING:
 else:
     _MODULES = (
         *("accounting", "adapters", "audit", "calibration", "distributions"),
-        *("exceptions", "frames", "ledger", "mechanisms", "plot", "random", "tables"),
-        "training",
+        *("exceptions", "frames", "learning", "ledger", "mechanisms", "plot"),
+        *("random", "tables", "training"),
     )
     _ELSEWHERE = {"FastDPError": "exceptions", "show_config": "_config"}
     _LISTED = ("mechanisms", "tables")

@@ -138,6 +138,11 @@ MAY_IMPORT = {
         *_FLOOR,
         *("_arrays", "_core", "_doorway", "_stream", "accounting", "mechanisms"),
     },
+    "learning": {
+        *_FLOOR,
+        *("_arrays", "_core", "_doorway", "_stream", "accounting", "frames"),
+        *("ledger", "mechanisms", "tables"),
+    },
     "testing": {*_FLOOR, "_core", "_exact", "_stream", "distributions"},
 }
 

@@ -444,18 +444,23 @@ class SumAccumulator(Accumulator[ClippedSum]):
         m = self._mechanism
         check_stream(stream)
         _validate.integer("workers", workers, 1)
-        rows, sums = self._totals
-        totals = sums.clamped()
-        if m._constant:
-            lead = rows.clamped(MOST // m._constant) * m._constant
-            totals = np.concatenate([lead, totals], axis=1)
+        totals = self._exact()
         noisy = m._noise.release(totals, stream=stream, workers=workers)
         _core.zero(totals)
         self._clear()
         return (noisy * float(m._step)).reshape(m.shape)
 
-    def _taken(self, most: int) -> np.ndarray[Any, Any]:
-        """Return the one block's exact sum in steps, clamped, and clear: private."""
-        sums = self._totals[1].clamped(most)
+    def _exact(self, most: int = MOST) -> np.ndarray[Any, Any]:
+        """Return the exact sums in steps, clamped, shape (blocks, width): private."""
+        rows, sums = self._totals
+        totals = sums.clamped(most)
+        if lead := self._mechanism._constant:
+            first = rows.clamped(most // lead) * lead
+            totals = np.concatenate([first, totals], axis=1)
+        return totals
+
+    def _taken(self, most: int = MOST) -> np.ndarray[Any, Any]:
+        """Return `_exact` as a flat array, and clear: private."""
+        totals = self._exact(most)
         self._clear()
-        return sums.reshape(-1)
+        return totals.reshape(-1)

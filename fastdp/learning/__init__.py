@@ -1,0 +1,15 @@
+"""Private models by scikit-learn's conventions, from exact sums and exact noise.
+
+An estimator takes public bounds, the unit with its neighboring relation, and a budget;
+none of them has a default. Its `event()` is known before `fit`. Records reach a model
+through `ClippedSum` alone: no float is summed before the noise, and no solver's
+inexactness matters for privacy. scikit-learn is not needed. docs/learning.md.
+"""
+
+from fastdp import _public
+from fastdp.learning._linear import LinearRegression
+from fastdp.learning._pca import PCA
+
+__all__ = ["PCA", "LinearRegression"]
+
+_public.show(globals())
