@@ -20,6 +20,8 @@ import fastdp
 from fastdp import accounting, audit
 
 CLAIM = {"epsilon": 1.0, "delta": 1e-5}
+#: Of a multiplier of Gaussian noise at the claim.
+SIGMA = 3.7306
 CHECKS = ("precision", "privacy", "edges")
 
 #: Library, mechanism, "before" or "after", one draw, what is claimed, and the inputs.
@@ -76,6 +78,38 @@ def opendp() -> Iterator[Case]:
             yield "opendp", name, when, m, event, (one * 0, one)
 
 
+def opacus() -> Iterator[Case]:
+    """Yield steps of its optimizer and of ours, for a gradient of one number."""
+    import torch
+    from opacus import optimizers as before
+
+    from fastdp.adapters import opacus as after
+
+    def step(kind: Any, secure: bool) -> Callable[[float], float]:
+        p = torch.nn.Parameter(torch.zeros(1))
+        optimizer = kind(
+            torch.optim.SGD([p], lr=1.0),
+            noise_multiplier=SIGMA,
+            max_grad_norm=1.0,
+            expected_batch_size=1,
+            secure_mode=secure,
+        )
+
+        def draw(x: float) -> float:
+            optimizer.zero_grad()
+            p.grad_sample = torch.tensor([[x]])
+            optimizer.pre_step()
+            return float(p.grad)
+
+        return draw
+
+    event = accounting.GaussianEvent(sensitivity=1, sigma=SIGMA)
+    for name, secure in (("float32", False), ("secure mode", True)):
+        for when, module in (("before", before), ("after", after)):
+            draw = step(module.DPOptimizer, secure)
+            yield "opacus", name, when, draw, event, (0.0, 1.0)
+
+
 def found(case: Case, draws: int) -> str:
     """Return what the audit found against a claim, by check."""
     *_, draw, claim, inputs = case
@@ -95,7 +129,7 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=20_000)
     chosen = parser.parse_args()
     print(f"Claim: epsilon 1; {chosen.draws:,} draws of each input")
-    for library in (diffprivlib, opendp):
+    for library in (diffprivlib, opendp, opacus):
         if importlib.util.find_spec(library.__name__) is None:
             print(f"{library.__name__}: not installed")
             continue

@@ -11,9 +11,10 @@ if TYPE_CHECKING:
     from fastdp.adapters import diffprivlib as diffprivlib
     from fastdp.adapters import dp_accounting as dp_accounting
     from fastdp.adapters import mbi as mbi
+    from fastdp.adapters import opacus as opacus
     from fastdp.adapters import opendp as opendp
 
-__all__ = ["diffprivlib", "dp_accounting", "mbi", "opendp"]
+__all__ = ["diffprivlib", "dp_accounting", "mbi", "opacus", "opendp"]
 
 
 def __getattr__(name: str) -> object:

@@ -127,7 +127,10 @@ MAY_IMPORT = {
         *("_doorway", "_spill", "_stream", "accounting", "calibration", "ledger"),
         *("mechanisms", "random"),
     },
-    "adapters": {*_FLOOR, "_stream", "accounting", "mechanisms"},
+    "adapters": {
+        *_FLOOR,
+        *("_stream", "accounting", "mechanisms", "random", "training"),
+    },
     "audit": _FLOOR | {"fastdp", "_page", "accounting"},
     "tables": {
         *_FLOOR,

@@ -14,6 +14,7 @@ from fastdp.exceptions import FastDPError
 #: Each module under fastdp.adapters, its extra, and the library that it loads.
 ADAPTERS = {
     "dp_accounting": ("dp_accounting", "dp_accounting"),
+    "opacus": ("opacus", "opacus"),
     "opendp": ("opendp", "opendp"),
 }
 
