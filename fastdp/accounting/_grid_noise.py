@@ -72,6 +72,29 @@ def gaussian_mus(
     return max(below, Fraction(0)), above
 
 
+def slack_of_two(square: Fraction) -> float:
+    """Return how far the sum of two discrete Gaussian variables is from such a law.
+
+    `square` is v w/(v + w) of their variances. The sum over x of e^(-(x - c)^2/2v) is
+    sqrt(2 pi v) (1 +- 2.001 e^(-2 pi^2 v)): that bounds ln of the masses' quotient,
+    and of the quotient of two of these quotients.
+    """
+    if square < Fraction(1, 2):
+        return math.inf
+    return 4.1 * math.exp(-19.739 * float(square)) + 1e-300
+
+
+def gaussian_sum_slack(variance: Fraction, count: int) -> float:
+    """Return that bound for `count` variables of one variance, added one by one."""
+    few = min(count - 1, 64)
+    total = math.fsum(
+        slack_of_two(variance * Fraction(j, j + 1)) for j in range(1, few + 1)
+    )
+    if count - 1 > few:
+        total += (count - 1 - few) * slack_of_two(variance * Fraction(few, few + 1))
+    return total * _WIDE
+
+
 def laplace_epsilon(shift: int, rate: Fraction) -> Fraction:
     """Return the epsilon of Laplace noise above discrete Laplace noise.
 
@@ -81,4 +104,10 @@ def laplace_epsilon(shift: int, rate: Fraction) -> Fraction:
     return rate * shift + rate * rate / 4
 
 
-__all__ = ["FINE", "gaussian_mus", "laplace_epsilon"]
+__all__ = [
+    "FINE",
+    "gaussian_mus",
+    "gaussian_sum_slack",
+    "laplace_epsilon",
+    "slack_of_two",
+]

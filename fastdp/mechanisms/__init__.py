@@ -39,7 +39,7 @@ from fastdp.mechanisms.noise.integer import (
     TruncatedLaplace,
 )
 from fastdp.mechanisms.noise.real import Gaussian, Laplace
-from fastdp.mechanisms.noise.shares import LaplaceShares
+from fastdp.mechanisms.noise.shares import GaussianShares, LaplaceShares
 from fastdp.mechanisms.records.clipped_sum import ClippedSum
 from fastdp.mechanisms.records.contributions import bound_contributions
 from fastdp.mechanisms.records.key_selection import KeySelection
@@ -56,6 +56,7 @@ __all__ = [
     "DiscreteLaplace",
     "ExponentialMechanism",
     "Gaussian",
+    "GaussianShares",
     "HadamardResponse",
     "HierarchicalHistogram",
     "KeySelection",

@@ -11,6 +11,7 @@ from fastdp.accounting import (
     ApproximateAccountant,
     ApproximateDPEvent,
     DiscreteGaussianEvent,
+    DiscreteGaussianSumEvent,
     DiscreteLaplaceEvent,
     ExponentialMechanismEvent,
     FDPAccountant,
@@ -73,6 +74,7 @@ def plain_events():
             yield GaussianEvent(sensitivity=x, sigma=y)
             yield DiscreteLaplaceEvent(sensitivity=x, scale=y)
             yield DiscreteGaussianEvent(sensitivity=x, sigma=y)
+            yield DiscreteGaussianSumEvent(sensitivity=x, sigma=y, shares=10**9)
 
 
 def events():

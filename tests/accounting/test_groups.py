@@ -11,6 +11,7 @@ import pytest
 from fastdp.accounting import (
     ApproximateDPEvent,
     DiscreteGaussianEvent,
+    DiscreteGaussianSumEvent,
     DiscreteLaplaceEvent,
     ExponentialMechanismEvent,
     GaussianEvent,
@@ -54,6 +55,10 @@ SCALED = [
     (
         DiscreteGaussianEvent(sensitivity=1, sigma=2),
         DiscreteGaussianEvent(sensitivity=3, sigma=2),
+    ),
+    (
+        DiscreteGaussianSumEvent(sensitivity=1, sigma=2, shares=5, coordinates=1),
+        DiscreteGaussianSumEvent(sensitivity=3, sigma=2, shares=5, coordinates=3),
     ),
     (PureDPEvent(0.5), PureDPEvent(1.5)),
     (ExponentialMechanismEvent(0.5), ExponentialMechanismEvent(1.5)),

@@ -93,6 +93,7 @@ USUAL: dict[str, Any] = {
     "order": 2,
     "orders": (2,),
     "p": 0.75,
+    "shares": 3,
     "probabilities": (1,),
     "q": 0.25,
     "radius": 1,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from fastdp._validate import float_up
 from fastdp.accounting import _grid_noise, _laplace, conversions
@@ -14,6 +14,7 @@ from fastdp.accounting._laplace import whole
 from fastdp.accounting._numeric import sqrt_up
 from fastdp.accounting.events import (
     DiscreteGaussianEvent,
+    DiscreteGaussianSumEvent,
     DiscreteLaplaceEvent,
     GaussianEvent,
     GDPEvent,
@@ -32,6 +33,9 @@ _MOST_ATOMS = 2000
 
 #: Those up to this within a sample in which a record is replaced.
 _MOST_REPLACED = 512
+
+#: ln of the quotient of two laws from which on one says nothing of the other.
+_MOST_SLACK = 0.5
 
 
 @entry(LaplaceEvent, PermuteAndFlipEvent)
@@ -280,13 +284,39 @@ class GaussianFacts(Facts[GaussianEvent | GDPEvent]):
         return GaussianTradeOff(self.mu())
 
 
-@entry(DiscreteGaussianEvent)
-class DiscreteGaussianFacts(Facts[DiscreteGaussianEvent]):
-    """Discrete Gaussian noise: exact on one coordinate, else by continuous laws."""
+Integers = TypeVar("Integers", bound=DiscreteGaussianEvent | DiscreteGaussianSumEvent)
+
+
+class _IntegerFacts(Facts[Integers]):
+    """Gaussian noise on integers, by how far and in how many places they move."""
 
     def pure(self) -> Fraction | None:
         """Return 0 where nothing is told."""
         return ZERO if self.event.sensitivity == 0 else None
+
+    def grouped(self, size: int) -> Integers:
+        """Return the same noise under `size` times the sensitivity."""
+        n, norm = self.event.coordinates, self._norm()
+        wide = None if n is None else size * n
+        root = Fraction(math.isqrt(norm))
+        if self._moved() > 1 and root * root < norm:
+            root = sqrt_up(Fraction(norm))
+        s = size * root
+        return replace(self.event, sensitivity=s, coordinates=wide)
+
+    def _norm(self) -> int:
+        """Return the largest squared norm of an integer shift."""
+        return max(1, int(self.event.sensitivity * self.event.sensitivity))
+
+    def _moved(self) -> int:
+        """Return how many coordinates move at most."""
+        n = self.event.coordinates
+        return self._norm() if n is None else min(n, self._norm())
+
+
+@entry(DiscreteGaussianEvent)
+class DiscreteGaussianFacts(_IntegerFacts[DiscreteGaussianEvent]):
+    """Discrete Gaussian noise: exact on one coordinate, else by continuous laws."""
 
     def mu(self) -> Fraction | None:
         """Return a mu that is proved on fine grids; coarser noise is not Gaussian."""
@@ -300,16 +330,6 @@ class DiscreteGaussianFacts(Facts[DiscreteGaussianEvent]):
         return conversions.gaussian_rho(
             sensitivity=self.event.sensitivity, sigma=self.event.sigma
         )
-
-    def grouped(self, size: int) -> DiscreteGaussianEvent:
-        """Return the same noise under `size` times the sensitivity."""
-        n, norm = self.event.coordinates, self._norm()
-        wide = None if n is None else size * n
-        root = Fraction(math.isqrt(norm))
-        if self._moved() > 1 and root * root < norm:
-            root = sqrt_up(Fraction(norm))
-        s = size * root
-        return replace(self.event, sensitivity=s, coordinates=wide)
 
     def epsilon(self, delta: Fraction, reader: Reader) -> float | None:
         """Invert the profile."""
@@ -330,15 +350,6 @@ class DiscreteGaussianFacts(Facts[DiscreteGaussianEvent]):
             sigma=self.event.sigma,
             coordinates=self.event.coordinates,
         )
-
-    def _norm(self) -> int:
-        """Return the largest squared norm of an integer shift."""
-        return max(1, int(self.event.sensitivity * self.event.sensitivity))
-
-    def _moved(self) -> int:
-        """Return how many coordinates move at most."""
-        n = self.event.coordinates
-        return self._norm() if n is None else min(n, self._norm())
 
     def curve(self) -> tuple[Curve, Fraction]:
         """Return the exact curve of one coordinate, or the line of rho."""
@@ -382,3 +393,49 @@ class DiscreteGaussianFacts(Facts[DiscreteGaussianEvent]):
 
         mu = self.mu()
         return super().trade_off() if mu is None else GaussianTradeOff(mu)
+
+
+@entry(DiscreteGaussianSumEvent)
+class DiscreteGaussianSumFacts(_IntegerFacts[DiscreteGaussianSumEvent]):
+    """Sums of such noise: within e^(+-slack) of one law (docs/proofs/shares.md)."""
+
+    left_to_accountants = True
+
+    def rho(self) -> Fraction | None:
+        """Return that of the variance, and the slack of what moves."""
+        slack = self._slack()
+        return None if slack is None else self._line() + slack
+
+    def curve(self) -> tuple[Curve, Fraction]:
+        """Return a line: the slack is an offset."""
+        from fastdp.accounting._renyi.curves import ConcentratedCurve
+
+        slack = self._slack()
+        if slack is None:
+            return super().curve()
+        return ConcentratedCurve(self._line(), slack, symmetric=True), ZERO
+
+    def family(self) -> Family:
+        """Return the discrete Gaussian pair, and what the sum's law misses of it."""
+        from fastdp.accounting._pld import pairs
+        from fastdp.accounting._pld.families import FailingFamily
+
+        slack = self._slack()
+        if slack is None:
+            return super().family()
+        norm, variance, moved = self._norm(), self._variance(), self._moved()
+        below = sqrt_up(variance) * (1 - Fraction(1, 1 << 79))
+        mus = _grid_noise.gaussian_mus(norm, below, moved)
+        return FailingFamily(pairs.discrete_gaussian(norm, variance, moved, mus), slack)
+
+    def _variance(self) -> Fraction:
+        return self.event.shares * self.event.sigma**2
+
+    def _line(self) -> Fraction:
+        return self._norm() / (2 * self._variance())
+
+    def _slack(self) -> Fraction | None:
+        """Return a bound of ln of the quotient of both laws, over all that moves."""
+        one = _grid_noise.gaussian_sum_slack(self.event.sigma**2, self.event.shares)
+        slack = one * self._moved() * (1 + 1e-9)
+        return Fraction(slack) if slack <= _MOST_SLACK else None

@@ -25,6 +25,7 @@ from fastdp.accounting._atoms.law import Law, listed_law
 from fastdp.accounting._atoms.plan import Cost, in_cells
 from fastdp.accounting._bounds import Bracket
 from fastdp.accounting._discrete_gaussian import large_sigma_allowance
+from fastdp.accounting._grid_noise import gaussian_sum_slack, slack_of_two
 from fastdp.accounting._numeric import (
     FLAT_SLOP,
     RELATIVE_SLOP,
@@ -239,7 +240,7 @@ class DiscreteGaussianProfile(ClosedForm):
     def times(self, count: int) -> DiscreteGaussianProfile | None:
         if count == 1:
             return self
-        slack = count * self.slack + _slack_of_sum(self.variance, count)
+        slack = count * self.slack + gaussian_sum_slack(self.variance, count)
         if slack > _MOST_SLACK:
             return None
         return DiscreteGaussianProfile(count * self.shift, count * self.variance, slack)
@@ -251,7 +252,7 @@ class DiscreteGaussianProfile(ClosedForm):
         if self.shift * other.variance != other.shift * self.variance:
             return None
         slack = self.slack + other.slack
-        slack += _slack_of_two(self.variance * other.variance / variance)
+        slack += slack_of_two(self.variance * other.variance / variance)
         if slack > _MOST_SLACK:
             return None
         return DiscreteGaussianProfile(self.shift + other.shift, variance, slack)
@@ -305,27 +306,6 @@ class DiscreteGaussianProfile(ClosedForm):
     def most(self, log_delta: float) -> float:
         rho = self.shift * self.shift / (2 * self.variance)
         return _zcdp.epsilon(log_delta, rho)
-
-
-def _slack_of_two(square: Fraction) -> float:
-    """Return a bound of ln of the masses' factor, for this harmonic sum of variances.
-
-    The sum over x of e^(-(x - c)^2/2v) is sqrt(2 pi v) (1 +- 2.001 e^(-2 pi^2 v)).
-    """
-    if square < Fraction(1, 2):
-        return math.inf
-    return 4.1 * math.exp(-19.739 * float(square))
-
-
-def _slack_of_sum(variance: Fraction, count: int) -> float:
-    """Return the bound for `count` variables, added one after the other."""
-    few = min(count - 1, 64)
-    total = math.fsum(
-        _slack_of_two(variance * Fraction(j, j + 1)) for j in range(1, few + 1)
-    )
-    if count - 1 > few:
-        total += (count - 1 - few) * _slack_of_two(variance * Fraction(few, few + 1))
-    return total
 
 
 def _log_normalizer(variance: Fraction) -> float:

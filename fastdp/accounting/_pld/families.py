@@ -365,6 +365,32 @@ class LooseFamily(Family):
 
 
 @dataclass(frozen=True)
+class FailingFamily(Family):
+    """What is another mechanism but with a probability of at most `lost`.
+
+    Which of both it is does not depend on the data. Nothing is known from below.
+    """
+
+    inner: Family
+    lost: Fraction
+
+    def step(self) -> Step:
+        return self._failing(self.inner.step())
+
+    def sampled(self, rate: Fraction, fixed: bool = False) -> Step:
+        return self._failing(self.inner.sampled(rate, fixed))
+
+    def _failing(self, step: Step) -> Step:
+        removal, addition = (
+            replace(side, lost=min(side.lost + self.lost, Fraction(1)))
+            for side in (step.removal, step.addition)
+        )
+        same = step.removal is step.addition
+        failing = Step(removal, removal if same else addition, step.rho)
+        return between(failing, NOTHING)
+
+
+@dataclass(frozen=True)
 class BoundedFamily(Family):
     """A mechanism of which rho is all that is used; sampling only lowers it."""
 

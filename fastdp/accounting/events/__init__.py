@@ -31,6 +31,7 @@ from fastdp.accounting.events._composite import (
 )
 from fastdp.accounting.events._noise import (
     DiscreteGaussianEvent,
+    DiscreteGaussianSumEvent,
     DiscreteLaplaceEvent,
     GaussianEvent,
     LaplaceEvent,
@@ -55,6 +56,7 @@ __all__ = [
     "ApproximateDPEvent",
     "ComposedEvent",
     "DiscreteGaussianEvent",
+    "DiscreteGaussianSumEvent",
     "DiscreteLaplaceEvent",
     "Event",
     "ExponentialMechanismEvent",

@@ -150,3 +150,39 @@ class DiscreteGaussianEvent(Event):
         if self.coordinates is not None:
             checked = _validate.integer("coordinates", self.coordinates, 1)
             self._set("coordinates", checked)
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class DiscreteGaussianSumEvent(Event):
+    """The sum of independent discrete Gaussian variables on every coordinate.
+
+    Several parties add one each; the sum is not discrete Gaussian, but close to it
+    (docs/proofs/shares.md, section 5).
+
+    Parameters
+    ----------
+    sensitivity : Fraction
+        L2 sensitivity over all coordinates together, as of `DiscreteGaussianEvent`.
+    sigma : Fraction
+        Parameter of each variable, > 0. Nothing is known of sums where it is below 1.
+    shares : int
+        Number of variables in the sum, >= 1.
+    coordinates : int, optional
+        Most coordinates that one individual can move; None when not known.
+    neighboring_relation : NeighboringRelation
+        The relation for which `sensitivity` holds.
+    """
+
+    sensitivity: NonNegative
+    sigma: Positive
+    shares: int
+    coordinates: int | None = None
+    neighboring_relation: RelationField = ADD_ONE
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._set("sensitivity", integer_l2(self.sensitivity))
+        self._set("shares", _validate.integer("shares", self.shares, 1))
+        if self.coordinates is not None:
+            checked = _validate.integer("coordinates", self.coordinates, 1)
+            self._set("coordinates", checked)

@@ -22,7 +22,7 @@ from fastdp.accounting.events import (
 from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.mechanisms._base import ADD, Noise, int64_scalar, refuse
 from fastdp.mechanisms.noise._law import GAUSSIAN, LAPLACE, TRUNCATED, OfLaw
-from fastdp.mechanisms.noise.shares import LaplaceShares
+from fastdp.mechanisms.noise.shares import GaussianShares, LaplaceShares
 
 
 class _Integer(OfLaw[Noise]):
@@ -367,6 +367,33 @@ class DiscreteGaussian(_Integer[DiscreteGaussianEvent]):
             coordinates=coordinates,
             neighboring_relation=neighboring_relation,
             **unknown,
+        )
+
+    def shares(self, *, parties: int, honest: int, modulus: int) -> GaussianShares:
+        """Return shares of noise close to this, for parties under secure aggregation.
+
+        Parameters
+        ----------
+        parties : int
+            Most parties of a sum.
+        honest : int
+            Parties whose shares have this variance together: the least number that add
+            their share, stay to the end, and keep it secret.
+        modulus : int
+            Of the sum, in [2, 2**62].
+
+        Returns
+        -------
+        GaussianShares
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            A parameter is out of its domain, no sensitivity is known, or the sigma of a
+            share, sigma/sqrt(honest), is outside [2, 2**40].
+        """
+        return GaussianShares(
+            of=self.event(), parties=parties, honest=honest, modulus=modulus
         )
 
     @property

@@ -1,17 +1,25 @@
-"""Noise in shares: several parties add parts of one discrete Laplace noise."""
+"""Noise in shares: several parties add parts of one noise on the integers."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from fastdp import _arrays, _core, _points, _validate
+from fastdp import _arrays, _core, _points, _validate, random
 from fastdp._stream import Stream, check_stream
-from fastdp.accounting.events import DiscreteLaplaceEvent, PureDPEvent
+from fastdp.accounting._numeric import sqrt_up
+from fastdp.accounting.events import (
+    DiscreteGaussianEvent,
+    DiscreteGaussianSumEvent,
+    DiscreteLaplaceEvent,
+    Event,
+    PureDPEvent,
+)
 from fastdp.exceptions import ParameterError
 
 #: Largest modulus: sums of two residues fit int64.
@@ -20,12 +28,153 @@ _MODULUS = 1 << 62
 #: Largest scale of noise in shares.
 _SCALE = 1 << 40
 
+#: Least sigma of a share: sums are within e^(3e-17) of discrete Gaussian noise.
+_SIGMA = 2
+
 #: Largest scale at which `_excess` sums; its value there bounds larger scales.
 _SUMMED = Fraction(4096)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LaplaceShares:
+class Shares(ABC):
+    """Noise that several parties add in shares under secure aggregation.
+
+    Parameters
+    ----------
+    of : Event
+        Noise that the shares of `honest` parties give, for the sensitivity of the
+        sum of all parties.
+    parties : int
+        Most parties of a sum, in [1, 2**32].
+    honest : int
+        Parties in [1, parties] that add their share and keep it secret.
+    modulus : int
+        In [2, 2**62].
+
+    Privacy
+    -------
+    That of `event()`, which every kind states.
+    """
+
+    of: Event
+    parties: int
+    honest: int
+    modulus: int
+
+    def __post_init__(self) -> None:
+        parties = _validate.integer("parties", self.parties, 1, 2**32)
+        _validate.integer("honest", self.honest, 1, parties)
+        _validate.integer("modulus", self.modulus, 2, _MODULUS)
+        self._check()
+
+    @abstractmethod
+    def _check(self) -> None:
+        """Refuse noise that has no shares."""
+
+    @abstractmethod
+    def _draw(self, size: int, stream: Stream | None) -> np.ndarray[Any, Any]:
+        """Return `size` independent shares."""
+
+    @abstractmethod
+    def _log_tail(self, distance: Fraction) -> float:
+        """Return a bound of ln P(noise >= distance), for the shares of all parties."""
+
+    @abstractmethod
+    def event(self, *, honest: int | None = None) -> Event:
+        """Return the public facts of one sum, for an accountant."""
+
+    def add_share(self, x: Any, *, stream: Stream | None = None) -> Any:
+        """Return one party's `x` with its share, modulo `modulus`.
+
+        Parameters
+        ----------
+        x : ndarray of an integer dtype (not uint64)
+            The party's integers.
+        stream : Stream, optional
+            None draws fresh keys from the operating system; for repeatable tests
+            `fastdp.testing.FixedStream`.
+
+        Returns
+        -------
+        ndarray of int64
+            Of x's shape, in [0, modulus).
+
+        Raises
+        ------
+        DTypeError
+            `x` is not such an array. Never for a value of the data.
+        EntropyError
+            The operating system gave no randomness.
+
+        Privacy
+        -------
+        Of a single result: that of `event(honest=1)`. Of the sum: `event()`. Timing
+        class T0: the time depends on the share.
+        """
+        check_stream(stream)
+        x = _arrays.data("x", x, real=False)
+        share = self._draw(x.size, stream)
+        residue = np.asarray(share % self.modulus).astype(np.int64)
+        masked = x.astype(np.int64) % self.modulus
+        masked += residue.reshape(x.shape)
+        masked %= self.modulus
+        if share.dtype != object:
+            _core.zero(share)
+        _core.zero(residue)
+        return masked
+
+    def decode(self, total: Any) -> Any:
+        """Return a sum modulo `modulus` as integers around 0.
+
+        Parameters
+        ----------
+        total : ndarray of an integer dtype (not uint64)
+            The aggregator's sum, modulo `modulus`.
+
+        Returns
+        -------
+        ndarray of int64
+            In [-(modulus // 2), (modulus - 1) // 2]. The noisy sum itself unless that
+            lies outside; `wrap_probability` bounds the probability.
+
+        Raises
+        ------
+        DTypeError
+            `total` is not such an array.
+        """
+        total = _arrays.data("total", total, real=False).astype(np.int64)
+        residue = total % self.modulus
+        return residue - self.modulus * (residue > (self.modulus - 1) // 2)
+
+    def wrap_probability(self, largest: int) -> float:
+        """Return an upper bound on the probability that `decode` is wrong, an entry.
+
+        Parameters
+        ----------
+        largest : int
+            Largest absolute value of the true sum, >= 0.
+
+        Returns
+        -------
+        float
+            For at most `parties` shares, all drawn by `add_share`. Of n entries: at
+            most n times as much. A party that sends anything else can make any
+            sum wrong.
+        """
+        largest = _validate.integer("largest", largest, 0)
+        room = Fraction(self.modulus // 2 - largest)
+        if room <= 0:
+            return 1.0
+        return min(1.0, 2 * math.exp(min(self._log_tail(room), 0.0)))
+
+    def _honest(self, honest: int | None) -> int:
+        if honest is None:
+            return self.honest
+        return _validate.integer("honest", honest, 1, self.parties)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaplaceShares(Shares):
     """Shares of discrete Laplace noise under secure aggregation.
 
     Every party adds a share of its own to its integers, modulo `modulus`. The
@@ -69,83 +218,24 @@ class LaplaceShares:
     """
 
     of: DiscreteLaplaceEvent
-    parties: int
-    honest: int
-    modulus: int
 
-    def __post_init__(self) -> None:
-        parties = _validate.integer("parties", self.parties, 1, 2**32)
-        _validate.integer("honest", self.honest, 1, parties)
-        _validate.integer("modulus", self.modulus, 2, _MODULUS)
+    def _check(self) -> None:
         if self.of.scale > _SCALE:
             raise ParameterError(
                 "scale must be at most 2**40 for shares, got "
                 f"{_validate.shown(self.of.scale)}: release a coarser unit"
             )
 
-    def add_share(self, x: Any, *, stream: Stream | None = None) -> Any:
-        """Return one party's `x` with its share, modulo `modulus`.
+    def _draw(self, size: int, stream: Stream | None) -> np.ndarray[Any, Any]:
+        return _points.draw(size, self.of.scale, Fraction(1, self.honest), stream)
 
-        Parameters
-        ----------
-        x : ndarray of an integer dtype (not uint64)
-            The party's integers.
-        stream : Stream, optional
-            None draws fresh keys from the operating system; for repeatable tests
-            `fastdp.testing.FixedStream`.
-
-        Returns
-        -------
-        ndarray of int64
-            Of x's shape, in [0, modulus).
-
-        Raises
-        ------
-        DTypeError
-            `x` is not such an array. Never for a value of the data.
-        EntropyError
-            The operating system gave no randomness.
-
-        Privacy
-        -------
-        Of a single result: that of `event(honest=1)`. Of the sum: `event()`. Timing
-        class T0: the time depends on the share.
-        """
-        check_stream(stream)
-        x = _arrays.data("x", x, real=False)
-        shape = Fraction(1, self.honest)
-        share = _points.draw(x.size, self.of.scale, shape, stream)
-        residue = np.asarray(share % self.modulus).astype(np.int64)
-        masked = x.astype(np.int64) % self.modulus
-        masked += residue.reshape(x.shape)
-        masked %= self.modulus
-        if share.dtype != object:
-            _core.zero(share)
-        _core.zero(residue)
-        return masked
-
-    def decode(self, total: Any) -> Any:
-        """Return a sum modulo `modulus` as integers around 0.
-
-        Parameters
-        ----------
-        total : ndarray of an integer dtype (not uint64)
-            The aggregator's sum, modulo `modulus`.
-
-        Returns
-        -------
-        ndarray of int64
-            In [-(modulus // 2), (modulus - 1) // 2]. The noisy sum itself unless that
-            lies outside; `wrap_probability` bounds the probability.
-
-        Raises
-        ------
-        DTypeError
-            `total` is not such an array.
-        """
-        total = _arrays.data("total", total, real=False).astype(np.int64)
-        residue = total % self.modulus
-        return residue - self.modulus * (residue > (self.modulus - 1) // 2)
+    def _log_tail(self, distance: Fraction) -> float:
+        room = float(distance / self.of.scale)
+        shape = self.parties / self.honest
+        if room <= shape * (1 + 1e-9):
+            return 0.0
+        exponent = shape * math.log(room / shape) - (room - shape)
+        return exponent + 1e-12 * (1 + room + shape)
 
     def event(self, *, honest: int | None = None) -> DiscreteLaplaceEvent | PureDPEvent:
         """Return the public facts of one sum, for an accountant.
@@ -172,38 +262,118 @@ class LaplaceShares:
         >>> round(float(shares.event(honest=60).epsilon), 3)
         1.274
         """
-        if honest is None:
-            return self.of
-        honest = _validate.integer("honest", honest, 1, self.parties)
+        honest = self._honest(honest)
         if honest >= self.honest:
             return self.of
         excess = _excess(Fraction(honest, self.honest), self.of.scale)
         epsilon = self.of.sensitivity * (1 / self.of.scale + Fraction(excess))
         return PureDPEvent(epsilon, neighboring_relation=self.of.neighboring_relation)
 
-    def wrap_probability(self, largest: int) -> float:
-        """Return an upper bound on the probability that `decode` is wrong, an entry.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GaussianShares(Shares):
+    """Shares of noise close to discrete Gaussian, under secure aggregation.
+
+    As `LaplaceShares`, for the L2 sensitivity. A share is discrete Gaussian noise of
+    1/`honest` of the variance; sums of shares have a law within a factor of
+    e^(+-3e-17) of discrete Gaussian noise, and the event charges it. Made by
+    `DiscreteGaussian.shares`.
+
+    Parameters
+    ----------
+    of : DiscreteGaussianEvent
+        Noise whose variance the shares of `honest` parties have, for the sensitivity of
+        the sum of all parties. A share's sigma, `of.sigma`/sqrt(honest), is in
+        [2, 2**40], or `honest` is 1.
+    parties : int
+        Most parties of a sum, in [1, 2**32].
+    honest : int
+        Parties in [1, parties] that add their share and keep it secret.
+    modulus : int
+        In [2, 2**62].
+
+    Privacy
+    -------
+    That of `event()`: rho = s**2/(2 v) + t zero-concentrated privacy for the L2
+    sensitivity s and the variance v of the honest parties' noise, under the
+    neighboring relation of the event; t < 3e-17 for each entry that one individual
+    changes. For (epsilon, delta) t is a part of delta instead. The same conditions as
+    for `LaplaceShares`. Exact but for t.
+
+    References
+    ----------
+    Kairouz, Liu, Steinke, "The distributed discrete Gaussian mechanism for federated
+    learning with secure aggregation", ICML 2021. docs/proofs/shares.md, section 5.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastdp
+    >>> m = fastdp.DiscreteGaussian(40, sensitivity=10)
+    >>> shares = m.shares(parties=20, honest=16, modulus=2**20)
+    >>> shares.event()
+    DiscreteGaussianSumEvent(sensitivity=10, sigma=10, shares=16)
+    >>> sent = [shares.add_share(np.array([i, -i])) for i in range(20)]
+    >>> shares.decode(np.sum(sent, axis=0) % 2**20).shape
+    (2,)
+    """
+
+    of: DiscreteGaussianEvent
+
+    def _check(self) -> None:
+        if self.honest > 1 and self.sigma < _SIGMA:
+            raise ParameterError(
+                "sigma must be at least 2 sqrt(honest) for shares, got "
+                f"{_validate.shown(self.of.sigma)}: sums of narrower shares are not "
+                "close to Gaussian noise; release a finer unit"
+            )
+        if self.sigma > _SCALE:
+            raise ParameterError(
+                "sigma must be at most 2**40 sqrt(honest) for shares, got "
+                f"{_validate.shown(self.of.sigma)}: release a coarser unit"
+            )
+
+    @property
+    def sigma(self) -> Fraction:
+        """Parameter of one share: of.sigma/sqrt(honest), rounded up to a double."""
+        square = self.of.sigma**2 / self.honest
+        root = sqrt_up(square)
+        return root if root * root == square else Fraction(_validate.float_up(root))
+
+    def _draw(self, size: int, stream: Stream | None) -> np.ndarray[Any, Any]:
+        return np.asarray(
+            random.discrete_gaussian(self.sigma, size=size, stream=stream)
+        )
+
+    def _log_tail(self, distance: Fraction) -> float:
+        return -float(distance**2 / (2 * self.parties * self.sigma**2)) * (1 - 1e-12)
+
+    def event(
+        self, *, honest: int | None = None
+    ) -> DiscreteGaussianSumEvent | DiscreteGaussianEvent:
+        """Return the public facts of one sum, for an accountant.
 
         Parameters
         ----------
-        largest : int
-            Largest absolute value of the true sum, >= 0.
+        honest : int, optional
+            Number of honest parties whose shares are in the sum, in [1, parties];
+            None takes the one that the shares were made for.
 
-        Returns
-        -------
-        float
-            For at most `parties` shares, all drawn by `add_share`. Of n entries: at
-            most n times as much. A party that sends anything else can make any
-            sum wrong.
+        Raises
+        ------
+        DTypeError, ParameterError
+            `honest` is out of its domain. With 0 there is no guarantee.
         """
-        largest = _validate.integer("largest", largest, 0)
-        room = float((self.modulus // 2 - largest) / self.of.scale)
-        shape = self.parties / self.honest
-        if room <= shape * (1 + 1e-9):
-            return 1.0
-        exponent = shape * math.log(room / shape) - (room - shape)
-        slack = 1e-12 * (1 + room + shape)
-        return min(1.0, 2 * math.exp(exponent + slack))
+        honest = self._honest(honest)
+        if honest == 1:
+            return replace(self.of, sigma=self.sigma)
+        return DiscreteGaussianSumEvent(
+            sensitivity=self.of.sensitivity,
+            sigma=self.sigma,
+            shares=honest,
+            coordinates=self.of.coordinates,
+            neighboring_relation=self.of.neighboring_relation,
+        )
 
 
 def _excess(shape: Fraction, scale: Fraction) -> float:
