@@ -15,7 +15,7 @@ from fastdp._doorway import enter, is_data
 from fastdp._stream import Stream
 from fastdp._validate import Real
 from fastdp.mechanisms._base import int64_scalar
-from fastdp.mechanisms.local._mechanism import LocalMechanism
+from fastdp.mechanisms.local._release import ReportsOnce
 from fastdp.mechanisms.local.categories import Categories, Names
 from fastdp.mechanisms.local.estimates import FrequencyEstimate, Support
 
@@ -34,7 +34,7 @@ MOST_CATEGORIES = 2**24
 MOST_ANSWERS = 2**31 - 1
 
 
-class FrequencyOracle(LocalMechanism[FrequencyEstimate]):
+class FrequencyOracle(ReportsOnce[FrequencyEstimate]):
     """Base of the mechanisms that privatize one category of each user."""
 
     __slots__ = ("_domain", "_labeling", "_support")
@@ -76,55 +76,6 @@ class FrequencyOracle(LocalMechanism[FrequencyEstimate]):
         return self._support.standard_error(users, frequency=share)
 
     # --- release ------------------------------------------------------------------
-
-    @_core.zero_on_failure
-    def release(
-        self,
-        values: Any,
-        *,
-        out: _Array | None = None,
-        stream: Stream | None = None,
-        workers: int = 1,
-    ) -> Any:
-        """Return one private report for every value.
-
-        Parameters
-        ----------
-        values : int, numpy integer, ndarray of an integer dtype (not uint64), or column
-            Categories 0 ... categories - 1, of any shape. What lies outside counts
-            as `other`, or as a category drawn uniformly if that is None; so do nulls.
-            Columns are those of `DiscreteLaplace.release`. With names of categories a
-            name, or an array or column of strings or of integers, compared as they are.
-        out : ndarray, optional
-            C-contiguous array of the reports' dtype and shape to write into.
-        stream : Stream, optional
-            None draws fresh keys from the operating system; for repeatable tests
-            `fastdp.testing.FixedStream`.
-        workers : int
-            Threads; the reports of a fixed stream do not depend on it.
-
-        Returns
-        -------
-        numpy scalar or ndarray
-            Of dtype `report_dtype` and the shape of `values`; a unary row has an
-            axis of its own, the last. One number a value comes as a column of the
-            kind that `values` is. `out` if it was given.
-
-        Raises
-        ------
-        DTypeError, ParameterError
-            A wrong dtype, layout or shape. Never for a value.
-        EntropyError
-            The operating system gave no randomness; `out` is filled with zeros.
-
-        Privacy
-        -------
-        That of `event()` for each report: local differential privacy, the values of
-        one user being neighbors whatever they are. Exact. Timing class T2:
-        independent of values and randomness (Python ints apart, whose conversion is
-        the interpreter's). With names T0: they are looked up.
-        """
-        return self._release(values, out, stream, workers)
 
     def _release(
         self, values: Any, out: _Array | None, stream: Stream | None, workers: int

@@ -1,33 +1,23 @@
-"""What every local mechanism has: reports, their JSON form, their tally.
-
-Kernels alone see values. Here are the checks, which look at dtype and shape, the cut
-into parts of bounded memory, and the clearing of what must not stay.
-"""
+"""What every local mechanism has: reports, their JSON form, their tally."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
-from fastdp import _arrays, _core, _validate
+from fastdp import _arrays, _validate
 from fastdp._doorway import is_data
-from fastdp._stream import Stream, check_stream
-from fastdp._validate import ONE
 from fastdp.accounting.events._base import unwrapped, wrapped
 from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.mechanisms._base import Mechanism
 from fastdp.mechanisms.local import _reports
 
 _Array: TypeAlias = "np.ndarray[Any, Any]"
-
-#: Draws (a call, flat values, flat reports, threads) of one release.
-Draw: TypeAlias = Callable[[_Array, _Array, "Stream | None", int], None]
 
 #: What the reports of a mechanism tell.
 Estimate = TypeVar("Estimate")
@@ -38,9 +28,6 @@ REPORTS = "fastdp report"
 #: Users whose reports are drawn together: whole chunks of whatever draws them.
 USERS = 8192
 
-#: Most bytes of reports of one release: every region has chunks enough for them.
-_MOST_BYTES = 2**42
-
 
 #: Version of the pickled state.
 VERSION = 1
@@ -49,22 +36,14 @@ VERSION = 1
 class LocalMechanism(Mechanism, Generic[Estimate]):
     """Base of the mechanisms whose users privatize what they hold themselves.
 
-    A subclass has a `release` that draws reports of `report_dtype`, rows of them if a
-    report is not one number, and says how they are counted and what the counts tell.
+    A subclass draws reports of `report_dtype`, rows of them if a report is not one
+    number, and says how they are counted and what the counts tell.
     """
 
     __slots__ = ("_report_dtype", "_row")
 
-    #: Whether a release may write into its own input.
-    _in_place: ClassVar[bool] = False
-
     _report_dtype: np.dtype[Any]
     _row: tuple[int, ...]  # shape of one report
-
-    @property
-    def _value(self) -> int:
-        """Number of axes of what one user holds."""
-        return 0
 
     @property
     def report_dtype(self) -> np.dtype[Any]:
@@ -75,42 +54,6 @@ class LocalMechanism(Mechanism, Generic[Estimate]):
     def report_width(self) -> int:
         """Bytes of one report."""
         return self._report_dtype.itemsize * (self._row[0] if self._row else 1)
-
-    # --- release ------------------------------------------------------------------
-
-    def _run(
-        self,
-        values: Any,
-        checked: _Array,
-        dtype: np.dtype[Any],
-        draw: Draw,
-        out: _Array | None,
-        stream: Stream | None,
-        workers: int,
-    ) -> Any:
-        """Release the values, `checked` being them or a copy that is cleared."""
-        copied = checked is not values
-        try:
-            if stream is not None:
-                check_stream(stream)
-            if workers is not ONE:
-                workers = _validate.integer("workers", workers, 1)
-            shape = checked.shape[: checked.ndim - self._value] + self._row
-            check_size(shape, dtype)
-            if out is None:
-                reports = np.zeros(shape, dtype)
-            else:
-                reports = _arrays.output(out, shape, dtype)
-                if _core.share(checked, out) and not (
-                    self._in_place and _arrays.same(checked, out)
-                ):
-                    checked, copied = checked.copy(), True
-            x = _core.flat(checked, self._value)
-            draw(x, _core.flat(reports, len(self._row)), stream, workers)
-        finally:
-            if copied:
-                _core.zero(checked)
-        return reports[()] if out is None and reports.ndim == 0 else reports
 
     # --- reports as JSON ----------------------------------------------------------
 
@@ -227,16 +170,6 @@ class LocalMechanism(Mechanism, Generic[Estimate]):
     @abstractmethod
     def _estimate(self, tally: _Array, users: int) -> Estimate:
         """Return the estimate from a tally."""
-
-
-def check_size(shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-    """Refuse more reports than one release has keystream for."""
-    size = dtype.itemsize * math.prod(shape)
-    if size > _MOST_BYTES:
-        raise ParameterError(
-            f"values must be released in parts of at most {_MOST_BYTES} bytes of "
-            f"reports, got {size}"
-        )
 
 
 def count_parts(

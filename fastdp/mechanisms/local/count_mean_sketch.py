@@ -16,7 +16,8 @@ from fastdp._validate import Real
 from fastdp.accounting.events import RandomizedResponseEvent
 from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.mechanisms.local import _probabilities, _reports, _strings
-from fastdp.mechanisms.local._mechanism import USERS, LocalMechanism
+from fastdp.mechanisms.local._mechanism import USERS
+from fastdp.mechanisms.local._release import ReportsOnce
 from fastdp.mechanisms.local.estimates import Support, ValueEstimate
 from fastdp.mechanisms.local.hadamard_response import HadamardResponse
 from fastdp.mechanisms.local.unary_encoding import UnaryEncoding
@@ -38,7 +39,7 @@ _SLAB = 2**18
 _NO_CELL = np.uint32(2**32 - 1)
 
 
-class CountMeanSketch(LocalMechanism["Sketch"]):
+class CountMeanSketch(ReportsOnce["Sketch"]):
     """Count-mean sketch: how often strings occur, of which there is no list.
 
     Each user draws one of the public hash functions, which map strings to buckets, and
@@ -222,49 +223,9 @@ class CountMeanSketch(LocalMechanism["Sketch"]):
 
     # --- release ------------------------------------------------------------------
 
-    @_core.zero_on_failure
-    def release(
-        self,
-        values: Any,
-        *,
-        out: _Array | None = None,
-        stream: Stream | None = None,
-        workers: int = 1,
+    def _release(
+        self, values: Any, out: _Array | None, stream: Stream | None, workers: int
     ) -> Any:
-        """Return one private report for every value.
-
-        Parameters
-        ----------
-        values : str, bytes or int, or a list, array or column of them
-            One value a user. Text counts as its UTF-8, integers as their decimal
-            digits; None, NaN and nulls as the empty string. Arrow's columns of text are
-            the fastest.
-        out : ndarray, optional
-            C-contiguous array of the reports' dtype and shape to write into.
-        stream : Stream, optional
-            None draws fresh keys from the operating system; for repeatable tests
-            `fastdp.testing.FixedStream`.
-        workers : int
-            Threads; the reports of a fixed stream do not depend on it.
-
-        Returns
-        -------
-        numpy scalar or ndarray
-            Of dtype `report_dtype`: the row, and the inner mechanism's report of the
-            bucket. `out` if it was given.
-
-        Raises
-        ------
-        DTypeError, ParameterError
-            A wrong type, layout or shape. Never for a value.
-        EntropyError
-            The operating system gave no randomness; `out` is filled with zeros.
-
-        Privacy
-        -------
-        That of `event()` for each report: local differential privacy, the values of
-        one user being neighbors whatever they are. Exact. Timing class T0.
-        """
         digests = _strings.read("values", values).digests(self._key)
         dtype = self._report_dtype
         return self._run(values, digests, dtype, self._draw, out, stream, workers)

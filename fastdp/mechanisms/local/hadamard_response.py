@@ -47,7 +47,7 @@ class HadamardResponse(FrequencyOracle):
     -------
     Pure local epsilon = ln(p/(1 - p)) for each report: any two values of one user are
     neighboring, and no sensitivity is asked for. Exact: the probabilities hold to
-    the last bit. Timing class T2.
+    the last bit. Timing class T2; T0 by names of categories.
 
     References
     ----------

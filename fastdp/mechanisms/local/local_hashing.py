@@ -59,7 +59,7 @@ class LocalHashing(FrequencyOracle):
     Pure local epsilon = ln(p (buckets - 1)/(1 - p)) for each report: any two values
     of one user are neighboring, and no sensitivity is asked for. Exact: the
     probabilities hold to the last bit. The hash function is public, and drawn under a
-    key of its own. Timing class T2.
+    key of its own. Timing class T2; T0 by names of categories.
 
     Notes
     -----

@@ -15,7 +15,6 @@ from fastdp.accounting.events import RandomizedResponseEvent, SelfComposedEvent
 from fastdp.exceptions import CalibrationError, ParameterError
 from fastdp.mechanisms.local import _probabilities
 from fastdp.mechanisms.local._base import least_dtype
-from fastdp.mechanisms.local._mechanism import LocalMechanism
 from fastdp.mechanisms.local._numbers import (
     MOST_NUMBERS,
     checked_bounds,
@@ -23,6 +22,7 @@ from fastdp.mechanisms.local._numbers import (
     drawn_places,
     numbers_of,
 )
+from fastdp.mechanisms.local._release import ReportsOnce
 from fastdp.mechanisms.local._windows import (
     MOST_RATIO,
     Member,
@@ -40,7 +40,7 @@ Bounds: TypeAlias = "tuple[Real, Real] | Sequence[tuple[Real, Real]]"
 _EACH = Fraction(5, 2)
 
 
-class LocalMean(LocalMechanism[MeanEstimate]):
+class LocalMean(ReportsOnce[MeanEstimate]):
     """Mean of bounded numbers, one or several a user: pure local privacy.
 
     A number is rounded at random to one of the places of a window among a few codes,
@@ -294,54 +294,13 @@ class LocalMean(LocalMechanism[MeanEstimate]):
 
     # --- release ------------------------------------------------------------------
 
-    @_core.zero_on_failure
-    def release(
-        self,
-        values: Any,
-        *,
-        out: _Array | None = None,
-        stream: Stream | None = None,
-        workers: int = 1,
+    def _release(
+        self, values: Any, out: _Array | None, stream: Stream | None, workers: int
     ) -> Any:
-        """Return one private report for every number, or for every user's row.
-
-        Parameters
-        ----------
-        values : int, float, ndarray of numbers, or column
-            Of any shape; with `dimension` rows along the last axis, or a table. NaN
-            and nulls count as the lower bound, numbers beyond a bound as that bound.
-        out : ndarray, optional
-            C-contiguous array of uint8 of the reports' shape to write into.
-        stream : Stream, optional
-            None draws fresh keys from the operating system; for repeatable tests
-            `fastdp.testing.FixedStream`.
-        workers : int
-            Threads; the reports of a fixed stream do not depend on it.
-
-        Returns
-        -------
-        numpy scalar or ndarray of uint8
-            Of the shape of `values`, as a column of its kind; with `dimension` rows of
-            `report_width` bytes along the last axis. `out` if it was given.
-
-        Raises
-        ------
-        DTypeError, ParameterError
-            A wrong dtype, layout or shape. Never for a value.
-        EntropyError
-            The operating system gave no randomness; `out` is filled with zeros.
-
-        Privacy
-        -------
-        That of `event()` for each user: local differential privacy, the values of one
-        user being neighbors whatever they are. Exact. Timing class T2: independent of
-        values and randomness (Python numbers apart, whose conversion is the
-        interpreter's). With `dimension` T0: numpy scales the numbers.
-        """
         if self._dimension is None and _doorway.is_data(values):
             column = _doorway.records("values", values)
             leave = _doorway.keep_kind(values)
-            reports = self.release(column, out=out, stream=stream, workers=workers)
+            reports = self._release(column, out, stream, workers)
             return leave(reports) if out is None else reports
         numbers = numbers_of(values, self._dimension)
         dtype, draw = self._report_dtype, self._draw

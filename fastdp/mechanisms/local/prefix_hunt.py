@@ -20,8 +20,8 @@ from fastdp.mechanisms.local._mechanism import (
     USERS,
     VERSION,
     Aggregator,
-    LocalMechanism,
 )
+from fastdp.mechanisms.local._release import ReportsOnce
 from fastdp.mechanisms.local.estimates import Support, ValueEstimate
 from fastdp.mechanisms.local.local_hashing import REPORT
 
@@ -41,7 +41,7 @@ _MOST_BUCKETS = 2**16
 _SLAB = 2**18
 
 
-class PrefixHunt(LocalMechanism[ValueEstimate]):
+class PrefixHunt(ReportsOnce[ValueEstimate]):
     """Frequent strings of an open domain, found by their prefixes; pure local privacy.
 
     Users are dealt to groups at random, the groups to prefixes of growing length. Each
@@ -59,7 +59,8 @@ class PrefixHunt(LocalMechanism[ValueEstimate]):
         Number of buckets, 2 ... 2**16; about e**epsilon + 1 are optimal.
     bits : int
         Length of values, a multiple of 8 up to 1024. Text counts as its UTF-8, shorter
-        values are filled up with zeros and longer ones cut.
+        values are filled up with zeros and longer ones cut. Integers count as their
+        decimal digits; big-endian bytes hold more: `x.astype(">u8").view("S8")`.
     groups : int, optional
         Number of groups, each with a length of its own: 12 bits, then even steps. None:
         as few as leave 2**12 candidates a length.
@@ -242,49 +243,9 @@ class PrefixHunt(LocalMechanism[ValueEstimate]):
 
     # --- release ------------------------------------------------------------------
 
-    @_core.zero_on_failure
-    def release(
-        self,
-        values: Any,
-        *,
-        out: _Array | None = None,
-        stream: Stream | None = None,
-        workers: int = 1,
+    def _release(
+        self, values: Any, out: _Array | None, stream: Stream | None, workers: int
     ) -> Any:
-        """Return one private report for every value.
-
-        Parameters
-        ----------
-        values : str, bytes or int, or a list, array or column of them
-            One value a user. Text counts as its UTF-8, integers as their decimal
-            digits (big-endian bytes hold more: `x.astype(">u8").view("S8")`); None, NaN
-            and nulls as the empty string.
-        out : ndarray, optional
-            C-contiguous array of the reports' dtype and shape to write into.
-        stream : Stream, optional
-            None draws fresh keys from the operating system; for repeatable tests
-            `fastdp.testing.FixedStream`.
-        workers : int
-            Threads; the reports of a fixed stream do not depend on it.
-
-        Returns
-        -------
-        numpy scalar or ndarray
-            Of dtype `report_dtype`: the seed, which says the group and the hash
-            function, and the bucket. `out` if it was given.
-
-        Raises
-        ------
-        DTypeError, ParameterError
-            A wrong type, layout or shape. Never for a value.
-        EntropyError
-            The operating system gave no randomness; `out` is filled with zeros.
-
-        Privacy
-        -------
-        That of `event()` for each report: local differential privacy, the values of
-        one user being neighbors whatever they are. Exact. Timing class T0.
-        """
         read = _strings.read("values", values)
         size = self._lengths[-1] // 8
         rows = read.padded(size).view(f"V{size}").reshape(read.shape)

@@ -181,48 +181,6 @@ class SubsetSelection(FrequencyOracle):
         with _core.Call(stream, reports) as call:
             _arrays.in_parallel(part, len(x), USERS, workers)
 
-    @_core.zero_on_failure
-    def release(
-        self,
-        values: Any,
-        *,
-        out: _Array | None = None,
-        stream: Stream | None = None,
-        workers: int = 1,
-    ) -> Any:
-        """Return one row of packed bits for every value.
-
-        Parameters
-        ----------
-        values : int, numpy integer, ndarray of an integer dtype (not uint64), or column
-            Categories 0 ... categories - 1, or their names, of any shape. What lies
-            outside counts as `other`, or as a category drawn uniformly if that is None.
-        out : ndarray, optional
-            C-contiguous array of uint8 of the rows' shape to write into.
-        stream : Stream, optional
-            None draws a fresh key from the operating system; for repeatable tests
-            `fastdp.testing.FixedStream`.
-        workers : int
-            Threads; the reports of a fixed stream do not depend on it.
-
-        Returns
-        -------
-        ndarray of uint8, shape (..., report_width)
-            `out` if it was given.
-
-        Raises
-        ------
-        DTypeError, ParameterError
-            A wrong dtype, layout or shape. Never for a value.
-        EntropyError
-            The operating system gave no randomness; `out` is filled with zeros.
-
-        Privacy
-        -------
-        That of `event()` for each row. Exact. Timing class T0.
-        """
-        return super().release(values, out=out, stream=stream, workers=workers)
-
     def _count(self, reports: _Array, tally: _Array) -> None:
         # Any bits add up: of a row that is no set of this size each would count.
         padding = 0xFF >> ((self.categories - 1) % 8 + 1)

@@ -64,7 +64,7 @@ class UnaryEncoding(FrequencyOracle):
     -------
     Pure local epsilon = ln(p (1 - q)/(q (1 - p))) for each row: any two values of one
     user are neighboring, and no sensitivity is asked for. Exact: the probabilities
-    hold to the last bit. Timing class T2.
+    hold to the last bit. Timing class T2; T0 by names of categories.
 
     References
     ----------

@@ -15,7 +15,7 @@ from fastdp._validate import Real
 from fastdp.accounting.events import RandomizedResponseEvent
 from fastdp.exceptions import ParameterError
 from fastdp.mechanisms.local import _probabilities
-from fastdp.mechanisms.local._mechanism import LocalMechanism
+from fastdp.mechanisms.local._release import ReportsOnce
 from fastdp.mechanisms.local.estimates import VectorEstimate
 from fastdp.mechanisms.local.local_hashing import REPORT
 
@@ -40,7 +40,7 @@ _BLOCK = 2048
 _TOP, _REST, _SIDE = (2**30 * part for part in (1, 2, 3))
 
 
-class VectorResponse(LocalMechanism[VectorEstimate]):
+class VectorResponse(ReportsOnce[VectorEstimate]):
     """Mean of vectors in the unit ball: pure local privacy, a report of 12 bytes.
 
     A public seed, fresh for each report, makes `words` vectors of normal numbers. The
@@ -216,45 +216,9 @@ class VectorResponse(LocalMechanism[VectorEstimate]):
         users = _validate.integer("users", users, 1)
         return math.sqrt(max(1.0, self._square) / users) / self._scale
 
-    @_core.zero_on_failure
-    def release(
-        self,
-        values: Any,
-        *,
-        out: _Array | None = None,
-        stream: Stream | None = None,
-        workers: int = 1,
+    def _release(
+        self, values: Any, out: _Array | None, stream: Stream | None, workers: int
     ) -> Any:
-        """Return one private report for every vector.
-
-        Parameters
-        ----------
-        values : ndarray of numbers of shape (..., dimension), or table
-            NaN, and nulls, count as 0; what is longer than 1 is scaled to it.
-        out : ndarray, optional
-            C-contiguous array of the reports' dtype and shape to write into.
-        stream : Stream, optional
-            None draws fresh keys from the operating system; for repeatable tests
-            `fastdp.testing.FixedStream`.
-        workers : int
-            Threads; the reports of a fixed stream do not depend on it.
-
-        Returns
-        -------
-        ndarray of `report_dtype`, shape (...)
-            `out` if it was given.
-
-        Raises
-        ------
-        DTypeError, ParameterError
-            A wrong dtype, layout or shape. Never for a value.
-        EntropyError
-            The operating system gave no randomness; `out` is filled with zeros.
-
-        Privacy
-        -------
-        That of `event()` for each report. Exact. Timing class T0.
-        """
         rows = values
         if not isinstance(rows, np.ndarray):
             rows = np.array(_doorway.rows("values", rows))  # not the caller's

@@ -1,0 +1,157 @@
+"""The release of the local mechanisms whose users report once.
+
+Kernels alone see values. Here are the checks, which look at dtype and shape, and the
+clearing of what must not stay.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+
+from fastdp import _arrays, _core, _validate
+from fastdp._stream import Stream, check_stream
+from fastdp._validate import ONE
+from fastdp.exceptions import ParameterError
+from fastdp.mechanisms.local._mechanism import Estimate, LocalMechanism
+
+_Array: TypeAlias = "np.ndarray[Any, Any]"
+
+#: Draws (flat values, flat reports, a stream, threads) of one release.
+Draw: TypeAlias = Callable[[_Array, _Array, "Stream | None", int], None]
+
+#: Most bytes of reports of one release: every region has chunks enough for them.
+_MOST_BYTES = 2**42
+
+
+class ReportsOnce(LocalMechanism[Estimate]):
+    """Base of the local mechanisms with a `release`; a subclass has `_release`."""
+
+    __slots__ = ()
+
+    #: Whether a release may write into its own input.
+    _in_place: ClassVar[bool] = False
+
+    @property
+    def _value(self) -> int:
+        """Number of axes of what one user holds."""
+        return 0
+
+    @_core.zero_on_failure
+    def release(
+        self,
+        values: Any,
+        *,
+        out: _Array | None = None,
+        stream: Stream | None = None,
+        workers: int = 1,
+    ) -> Any:
+        """Return one private report for every value.
+
+        Parameters
+        ----------
+        values : what users hold, one value each
+            Categories (`UnaryEncoding`, `LocalHashing`, `HadamardResponse` and
+            `SubsetSelection`): an int, numpy integer, ndarray of an integer dtype (not
+            uint64) or column, of any shape. What lies outside 0 ... categories - 1
+            counts as `other`, or as a category drawn uniformly if that is None; so do
+            nulls. Columns are those of `DiscreteLaplace.release`. With names of
+            categories a name, or an array or column of strings or of integers, compared
+            as they are.
+
+            Numbers (`LocalMean`): an int, float, ndarray of numbers or column, of any
+            shape; with `dimension` rows along the last axis, or a table. NaN and nulls
+            count as the lower bound, numbers beyond a bound as that bound.
+
+            Vectors (`VectorResponse`): an ndarray of numbers of shape (...,
+            dimension), or a table. NaN and nulls count as 0; what is longer than 1 is
+            scaled to it.
+
+            Strings (`CountMeanSketch`, `PrefixHunt`): str, bytes or int, or a list,
+            array or column of them. Text counts as its UTF-8, integers as their decimal
+            digits; None, NaN and nulls as the empty string. Arrow's columns of text are
+            the fastest.
+        out : ndarray, optional
+            C-contiguous array of the reports' dtype and shape to write into.
+        stream : Stream, optional
+            None draws fresh keys from the operating system; for repeatable tests
+            `fastdp.testing.FixedStream`.
+        workers : int
+            Threads; the reports of a fixed stream do not depend on it.
+
+        Returns
+        -------
+        numpy scalar or ndarray
+            Of dtype `report_dtype` and one report for each user. A report of several
+            numbers has an axis of its own, the last. One number for each value of a
+            column comes as a column of its kind. `out` if it was given.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            A wrong type, dtype, layout or shape. Never for a value.
+        EntropyError
+            The operating system gave no randomness; `out` is filled with zeros.
+
+        Privacy
+        -------
+        That of `event()` for each report: local differential privacy, the values of
+        one user being neighbors whatever they are. Exact. Timing class T2 or T0, as the
+        mechanism's docstring states. Under T2 the time is independent of values and
+        randomness (Python numbers apart, whose conversion is the interpreter's).
+        """
+        return self._release(values, out, stream, workers)
+
+    @abstractmethod
+    def _release(
+        self, values: Any, out: _Array | None, stream: Stream | None, workers: int
+    ) -> Any:
+        """Check the values and release them by `_run`."""
+
+    def _run(
+        self,
+        values: Any,
+        checked: _Array,
+        dtype: np.dtype[Any],
+        draw: Draw,
+        out: _Array | None,
+        stream: Stream | None,
+        workers: int,
+    ) -> Any:
+        """Release the values, `checked` being them or a copy that is cleared."""
+        copied = checked is not values
+        try:
+            if stream is not None:
+                check_stream(stream)
+            if workers is not ONE:
+                workers = _validate.integer("workers", workers, 1)
+            shape = checked.shape[: checked.ndim - self._value] + self._row
+            check_size(shape, dtype)
+            if out is None:
+                reports = np.zeros(shape, dtype)
+            else:
+                reports = _arrays.output(out, shape, dtype)
+                if _core.share(checked, out) and not (
+                    self._in_place and _arrays.same(checked, out)
+                ):
+                    checked, copied = checked.copy(), True
+            x = _core.flat(checked, self._value)
+            draw(x, _core.flat(reports, len(self._row)), stream, workers)
+        finally:
+            if copied:
+                _core.zero(checked)
+        return reports[()] if out is None and reports.ndim == 0 else reports
+
+
+def check_size(shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    """Refuse more reports than one release has keystream for."""
+    size = dtype.itemsize * math.prod(shape)
+    if size > _MOST_BYTES:
+        raise ParameterError(
+            f"values must be released in parts of at most {_MOST_BYTES} bytes of "
+            f"reports, got {size}"
+        )
