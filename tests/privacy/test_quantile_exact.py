@@ -21,6 +21,7 @@ import fastdp
 from fastdp.accounting import NeighboringRelation
 from fastdp.mechanisms import ExponentialMechanism
 from fastdp.mechanisms.choices import _quantile_tree, quantile
+from tests.statistical import bins
 
 Records: TypeAlias = "tuple[int, ...]"
 
@@ -271,25 +272,16 @@ def test_replaced_records_need_more_than_the_root_does() -> None:
 # ---- what is released ------------------------------------------------------------
 
 
-def p_value(counts: dict[Any, int], expected: dict[Any, float], runs: int) -> float:
-    from scipy import stats
-
+def p_value(counts: dict[Any, int], expected: dict[Any, float]) -> float:
     assert set(counts) <= set(expected)
     assert sum(expected.values()) == pytest.approx(1)
-    # At 1e-10 chi-square does not hold for rare cells: they are one.
-    often = [key for key in expected if runs * expected[key] >= 80]
-    seen = [counts.get(key, 0) for key in often]
-    masses = [expected[key] for key in often]
-    seen.append(runs - sum(seen))
-    masses.append(1 - sum(masses))
-    if runs * masses[-1] < 80:
-        seen[-2:], masses[-2:] = [sum(seen[-2:])], [sum(masses[-2:])]
-    return float(stats.chisquare(seen, runs * np.array(masses) / sum(masses)).pvalue)
+    seen = np.array([counts.get(key, 0) for key in expected])
+    return bins.p_value(seen, np.array(list(expected.values())))
 
 
 @pytest.mark.rest
 def test_one_quantile_has_the_computed_law() -> None:
-    """Chi-square over 8,000 releases; false alarm 1e-10."""
+    """8,000 releases; false alarm 1e-10."""
     runs, records = 8_000, (1, 4, 4, 9, 10)
     m = make(0.3, 2, ADD, 12)
     counts: dict[int, int] = {}
@@ -298,7 +290,7 @@ def test_one_quantile_has_the_computed_law() -> None:
         counts[found] = counts.get(found, 0) + 1
     with mpmath.workdps(30):
         masses = dict(enumerate(map(float, law(m._root, records, 0, 11))))
-    assert p_value(counts, masses, runs) > 1e-10
+    assert p_value(counts, masses) > 1e-10
 
 
 @pytest.mark.rest
@@ -320,7 +312,7 @@ def test_several_have_the_computed_law(monkeypatch: pytest.MonkeyPatch) -> None:
             for outcome, p in joint(m._root, fine, 0, 7).items():
                 key = tuple(o // 2 for o in outcome)
                 expected[key] = expected.get(key, 0.0) + float(p) / 16
-    assert p_value(counts, expected, runs) > 1e-10
+    assert p_value(counts, expected) > 1e-10
 
 
 def test_the_check_sees_another_law() -> None:
@@ -331,5 +323,5 @@ def test_the_check_sees_another_law() -> None:
             m = make(0.3, epsilon, ADD, 12)
             laws.append(dict(enumerate(map(float, law(m._root, records, 0, 11)))))
     counts = {point: round(runs * p) for point, p in laws[0].items()}
-    assert p_value(counts, laws[0], runs) > 0.99
-    assert p_value(counts, laws[1], runs) < 1e-10
+    assert p_value(counts, laws[0]) > 0.99
+    assert p_value(counts, laws[1]) < 1e-10

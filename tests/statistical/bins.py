@@ -1,14 +1,16 @@
-"""Bins with exact probabilities, and the chi-square test over them.
+"""Bins with exact probabilities, and the test of `fastdp.audit` over them.
 
 Family-wise alpha is 1e-7 by Bonferroni: every p-value of this directory is
 compared with 1e-7 / FAMILY.
 """
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import stats
+
+from fastdp.audit._bounds import log_evidence
 
 #: At least as many p-values as a run of the whole directory computes.
 FAMILY = 200
@@ -63,44 +65,15 @@ def drawn_counts(draw: Callable[[int], np.ndarray], bins: Bins, n: int) -> np.nd
     return total
 
 
-def rare(probability: np.ndarray, n: int) -> np.ndarray:
-    """Return which cells expect too few of n draws for chi-square to hold at ALPHA.
-
-    Of 25 expected draws the law lets 61 be seen in one of 10**8 runs, which chi-square
-    of few cells takes for one of 10**9. Where most cells are alike, all are common.
-    """
-    expected = n * probability
-    return np.asarray(expected < min(500.0, float(np.median(expected))))
-
-
-def common(cells: np.ndarray, probability: np.ndarray, n: int) -> np.ndarray:
-    """Return the common cells, the others added to the likeliest."""
-    few = rare(probability, n)
-    kept = cells[~few]
-    kept[np.argmax(probability[~few])] += cells[few].sum()
-    return kept
-
-
 def p_value(observed: np.ndarray, probability: np.ndarray) -> float:
-    """Return the p-value of counts under exact probabilities.
+    """Return the p-value of counts under exact probabilities (docs/proofs/audit.md).
 
-    The common cells are compared by chi-square, each rare one by its binomial law.
+    It is below ALPHA with at most this probability, however few draws cells expect.
     """
-    n = int(observed.sum())
-    few = rare(probability, n)
-    kept = n * common(probability, probability, n)
-    statistic = ((common(observed, probability, n) - kept) ** 2 / kept).sum()
-    whole = float(stats.chi2.sf(statistic, kept.size - 1))
-    if not few.any():
-        return whole
-    law, seen = stats.binom(n, probability[few]), observed[few]
-    alone = 2 * np.minimum(law.cdf(seen), law.sf(seen - 1)).min() * seen.size
-    return float(min(1.0, 2 * min(whole, alone)))
+    return math.exp(-max(0.0, log_evidence(observed[None], probability)))
 
 
 def power(probability: np.ndarray, other: np.ndarray, n: int) -> float:
-    """Return the least probability that the test at ALPHA refuses the other law."""
-    kept = common(probability, probability, n)
-    shift = n * ((common(other, probability, n) - kept) ** 2 / kept).sum()
-    df = kept.size - 1
-    return float(stats.ncx2.sf(stats.chi2.isf(ALPHA / 2, df), df, shift))
+    """Return of how many in 100 tables of another law the test at ALPHA refuses."""
+    tables = np.random.default_rng(0).multinomial(n, other / other.sum(), 100)
+    return float(np.mean([p_value(table, probability) <= ALPHA for table in tables]))

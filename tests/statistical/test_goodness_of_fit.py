@@ -1,4 +1,4 @@
-"""Chi-square of the secure default stream against the exact laws.
+"""The secure default stream against the exact laws.
 
 n = 4e6 draws a parameter in CI, 1e8 in the slow run and 1e9 for one of each kind;
 alpha = 5e-10 a test (1e-7 for the family); power above 0.99 against a parameter wrong
@@ -71,13 +71,13 @@ def test_bins_have_the_probabilities_of_their_values() -> None:
     assert (bins.probability == bins.probability[::-1]).all()
 
 
-def test_chi_square_sees_a_value_that_is_one_percent_too_frequent() -> None:
+def test_one_value_that_is_too_frequent_is_seen() -> None:
     """Power of the same test where one value alone is wrong."""
     bins = bins_of(DiscreteGaussian(3), N)
-    other = bins.probability.copy()
-    other[other.size // 2] *= 1.01
-    assert power(bins.probability, other / other.sum(), N) > 0.08
-    assert power(bins.probability, other / other.sum(), MANY) > 0.999999
+    for n, share in ((N, 1.02), (MANY, 1.01)):
+        other = bins.probability.copy()
+        other[other.size // 2] *= share
+        assert power(bins.probability, other / other.sum(), n) > 0.99
 
 
 @pytest.mark.parametrize(
@@ -104,11 +104,11 @@ def test_law_with_a_billion_draws(family: str, parameter: Any) -> None:
 
 
 def test_law_at_scalars() -> None:
-    """n = 2e5 calls that draw one value each; power 0.99 against 6 % more zeros."""
+    """n = 2e5 calls that draw one value each; power 0.99 against 7 % more zeros."""
     bins = bins_of(DiscreteLaplace(2), 200_000, body=20)
     x = np.array([fastdp.random.discrete_laplace(2) for _ in range(200_000)])
     other = bins.probability.copy()
-    other[other.size // 2] *= 1.06
+    other[other.size // 2] *= 1.07
     assert power(bins.probability, other / other.sum(), x.size) > 0.99
     assert p_value(bins.counts(x), bins.probability) > ALPHA
 
@@ -143,10 +143,10 @@ def test_permutations_of_four_are_equally_frequent() -> None:
 
 @pytest.mark.parametrize("span", [2, 3, 10, 1000])
 def test_integers_are_equally_frequent(span: int) -> None:
-    """n = 4e6; power 0.99 against one value in ten (or one) 4 % too frequent."""
+    """n = 4e6; power 0.99 against one value in ten (or one) 5 % too frequent."""
     even = np.full(span, 1 / span)
     other = even.copy()
-    other[: max(span // 10, 1)] *= 1.04
+    other[: max(span // 10, 1)] *= 1.05
     assert power(even, other / other.sum(), N) > 0.99
     x = fastdp.random.integers(-1, span - 1, size=N)
     assert p_value(np.bincount(x + 1, minlength=span), even) > ALPHA

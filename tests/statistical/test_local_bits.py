@@ -1,4 +1,4 @@
-"""Chi-square of Bernoulli bits and local reports from the secure default stream.
+"""Bernoulli bits and local reports from the secure default stream.
 
 alpha = 5e-10 a test (1e-7 for the family). n = 3.2e7 bits or 4e6 reports in CI, thirty
 times as many in the slow run; power above 0.99 against a probability that is wrong

@@ -1,4 +1,4 @@
-"""Chi-square of every method of selection against its exact law.
+"""Every method of selection against its exact law.
 
 n = 1e6 selections a test in CI, 1e7 in the slow run; alpha as in `bins.py`. Power
 above 0.99 against a rate c wrong by 1 % (0.4 % in the slow run) is checked.
