@@ -41,7 +41,7 @@ def binomial_p(hits: int, runs: int, rate: float) -> float:
     most, least = min(1.0, rate * (1 + ERROR)), rate * (1 - ERROR)
     upper = float(bdtrc(hits - 1, runs, most)) if hits > 0 else 1.0
     lower = float(bdtr(hits, runs, least)) if hits < runs else 1.0
-    return min(1.0, 2 * min(upper, lower) * (1 + ERROR))
+    return min(1.0, 2 * min(upper, lower) * (1 + 1e-7))
 
 
 def log_evidence(counts: np.ndarray, probability: np.ndarray) -> float:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fastdp.audit._claims import PrivacyClaim
-from fastdp.audit._outcomes import Outcomes, fitted
+from fastdp.audit._outcomes import Outcomes
 
 #: Cells of a coding of numbers, and of one of several numbers' coordinates.
 _CELLS, _FEW = 256, 32
@@ -104,12 +104,11 @@ def by_number(
     learned : sequence of Outcomes
         Where the cells are taken from.
     """
-    width = learned[0].values.shape[1]
     pool = np.concatenate([number(x.values[x.numbered()]) for x in learned])
     edges = _edges(pool, _CELLS) if len(pool) else np.zeros(1)
 
     def code(outcomes: Outcomes) -> np.ndarray:
-        cell = np.searchsorted(edges, number(fitted(outcomes.values, width)))
+        cell = np.searchsorted(edges, number(outcomes.values))
         return np.where(outcomes.numbered(), cell, len(edges) + 1)
 
     def say(chosen: np.ndarray) -> str:
@@ -182,8 +181,6 @@ def by_lowest_bit(column: int) -> Coding:
     low, high = -1074, 1023
 
     def code(outcomes: Outcomes) -> np.ndarray:
-        if column >= outcomes.values.shape[1]:
-            return np.full(len(outcomes), high - low + 3)
         found = lowest_bits(outcomes.values[:, column])
         own = np.where(found > high, high - low + (found - 1999), found - low)
         return np.where(outcomes.numbered(), own, high - low + 3)
@@ -205,8 +202,6 @@ def by_residue(column: int, modulus: int) -> Coding:
     """Return the coding of integers by their residues."""
 
     def code(outcomes: Outcomes) -> np.ndarray:
-        if column >= outcomes.values.shape[1]:
-            return np.full(len(outcomes), modulus)
         values = outcomes.values[:, column]
         if values.dtype.kind == "f":
             values = np.where(np.abs(values) < 2**62, values, 0.0)

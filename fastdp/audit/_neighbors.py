@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import islice
 from typing import Any
 
@@ -136,27 +137,50 @@ def edges_of(pair: Pair) -> list[Pair]:
 
     All numbers of both inputs are moved by one amount, to the limits of integers and to
     where floats get coarse; or the second input is the first with a smallest change.
+    They have the type of the given ones: float32 has other distances than float64.
     """
     x, y = np.asarray(pair.first), np.asarray(pair.second)
     if x.shape != y.shape or not x.size or {x.dtype.kind, y.dtype.kind} - set("iuf"):
         return []
     if "f" not in x.dtype.kind + y.dtype.kind:
         return _integer_edges(pair)
-    x, y = x.astype(np.float64), y.astype(np.float64)
-    moved = [
-        (f"both larger by 2^{k} + 1", x + 2.0**k + 1, y + 2.0**k + 1) for k in (24, 52)
-    ]
-    found = [each for each in moved if _no_further(*each[1:], np.abs(y - x))]
+    kept = np.result_type(x.dtype, y.dtype)
+    kept = kept if kept.itemsize <= 8 else np.dtype(np.float64)
+    x, y = x.astype(kept), y.astype(kept)
+    found = []
+    for k in (24, 52):
+        with np.errstate(over="ignore", invalid="ignore"):
+            a, b = (z + kept.type(2.0**k) + kept.type(1) for z in (x, y))
+        if _no_further((a, b), (x, y)):
+            found.append((f"both larger by 2^{k} + 1", a, b))
     if (x == 0).any():
         found.append(("0.0 and -0.0", x, np.where(x == 0, -0.0, x)))
     found.append(("the first input, and the next float", x, np.nextafter(x, y)))
-    own = np.asarray if x.ndim else float
-    return [Pair(text, own(a), own(b)) for text, a, b in found]
+    return [
+        Pair(text, *(_like_float(z, pair.first) for z in ab)) for text, *ab in found
+    ]
 
 
-def _no_further(x: np.ndarray, y: np.ndarray, distance: np.ndarray) -> bool:
-    gap = np.abs(y - x)
-    return bool((gap <= distance).all() and gap.any())
+def _like_float(number: np.ndarray, x: Any) -> Any:
+    if isinstance(x, int | float):
+        return float(number)
+    return number if np.ndim(x) or isinstance(x, np.ndarray) else number[()]
+
+
+def _no_further(
+    moved: tuple[np.ndarray, np.ndarray], given: tuple[np.ndarray, np.ndarray]
+) -> bool:
+    """Return whether no number moved makes two inputs differ more, exactly."""
+    if not all(np.isfinite(z).all() for z in moved):
+        return False
+    gaps, most = (
+        [
+            abs(Fraction(float(b)) - Fraction(float(a)))
+            for a, b in zip(x.ravel(), y.ravel(), strict=True)
+        ]
+        for x, y in (moved, given)
+    )
+    return any(gaps) and all(g <= m for g, m in zip(gaps, most, strict=True))
 
 
 def _integer_edges(pair: Pair) -> list[Pair]:
@@ -172,7 +196,9 @@ def _integer_edges(pair: Pair) -> list[Pair]:
         if 2**power + past <= most:
             moves[f"around 2^{power}"] = 2**power + past - high
     return [
-        Pair(text, *(_like(z + move, x) for z in whole)) for text, move in moves.items()
+        Pair(text, *(_like(z + move, x) for z in whole))
+        for text, move in moves.items()
+        if least <= low + move and high + move <= most
     ]
 
 

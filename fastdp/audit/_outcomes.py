@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-
-#: Count further different outcomes that are no numbers as one.
-_LABELS = 1000
 
 #: Numbers of one output that are looked at.
 _WIDTH = 256
@@ -30,7 +26,8 @@ class Outcomes:
     kinds : ndarray of int, shape (n,)
         The place of each outcome's kind in `labels`.
     values : ndarray of int64 or float64, shape (n, width)
-        The numbers; zeros where the outcome has none, or NaN.
+        The numbers, and zeros up to the longest outcome; zeros where the outcome has
+        no numbers, or NaN. A row depends on its own outcome alone.
     """
 
     labels: tuple[str, ...]
@@ -90,22 +87,18 @@ def of_calls(outputs: Sequence[Any], errors: Sequence[str]) -> Outcomes:
             label = f"number of type {type(first).__name__}"
             return of_array(np.asarray(outputs), label)
     labels = [e or _label(y) for y, e in zip(outputs, errors, strict=True)]
-    counts = Counter(labels)
-    listed = [label for label, _ in counts.most_common(_LABELS)]
-    place = {label: i for i, label in enumerate(listed)}
+    place = {label: i for i, label in enumerate(dict.fromkeys(labels))}
     rows = [
         _numbers(y) if label.startswith("number") else np.zeros(0, np.int64)
         for y, label in zip(outputs, labels, strict=True)
     ]
-    width = Counter(len(row) for row in rows if len(row)).most_common(1)
     whole = all(row.dtype == np.int64 for row in rows)
-    shape = (len(rows), width[0][0] if width else 0)
+    shape = (len(rows), max(map(len, rows), default=0))
     values = np.zeros(shape, np.int64 if whole else np.float64)
     for i, row in enumerate(rows):
-        if len(row) == shape[1]:
-            values[i] = row
-    kinds = np.array([place.get(label, len(listed)) for label in labels], np.int64)
-    return _without_nan(Outcomes((*listed, "another outcome"), kinds, values))
+        values[i, : len(row)] = row
+    kinds = np.array([place[label] for label in labels], np.int64)
+    return _without_nan(Outcomes(tuple(place), kinds, values))
 
 
 def of_array(outputs: np.ndarray, label: str = "") -> Outcomes:
@@ -145,7 +138,6 @@ def joined(parts: Sequence[Outcomes]) -> Outcomes:
 
 
 def fitted(values: np.ndarray, width: int) -> np.ndarray:
-    """Return rows of `width` numbers: zeros where there is another number of them."""
-    if values.shape[1] == width:
-        return values
-    return np.zeros((len(values), width), values.dtype)
+    """Return rows of `width` numbers: cut off, or filled with zeros."""
+    more = max(0, width - values.shape[1])
+    return np.pad(values[:, :width], ((0, 0), (0, more)))

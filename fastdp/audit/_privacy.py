@@ -7,8 +7,9 @@ of their rates, after Clopper and Pearson, hold together but for the check's lev
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,13 @@ from fastdp.audit._claims import PrivacyClaim
 from fastdp.audit._events import Coding
 from fastdp.audit._findings import Finding
 from fastdp.audit._neighbors import Pair
-from fastdp.audit._outcomes import Outcomes
+from fastdp.audit._outcomes import Outcomes, fitted
 
-#: Room for the rounding of a few operations.
-_ROUNDING = 1e-13
+#: Room for the rounding of a few operations: of a logarithm, and of rates.
+_ROUNDING, _RATES = 1e-13, 2.0**-50
+
+#: Kinds of outcome that are told apart.
+_LABELS = 1000
 
 #: Coordinates whose precision and residues are looked at.
 _PRECISE = 2
@@ -56,11 +60,15 @@ def codings(check: str, learned: Sequence[Outcomes]) -> list[Coding]:
     ----------
     check : {"privacy", "precision", "edges"}
     learned : sequence of Outcomes
-        Those of both inputs in the first part.
+        Those of both inputs in the first part, with rows of one length.
     """
-    width = min(x.values.shape[1] for x in learned)
+    width = learned[0].values.shape[1]
     if check != "precision":
-        labels = list(dict.fromkeys(label for x in learned for label in x.labels))
+        times = Counter[str]()
+        for x in learned:
+            counts = np.bincount(x.kinds, minlength=len(x.labels))
+            times.update(dict(zip(x.labels, counts.tolist(), strict=True)))
+        labels = [label for label, _ in times.most_common(_LABELS)]
         found = [_events.by_kind(labels)]
         if width == 1:
             found.append(_events.by_number("output", lambda v: v[:, 0], learned))
@@ -129,9 +137,12 @@ class Events:
         learned: Sequence[Outcomes],
     ) -> None:
         self.pair = pair
-        self._codings = codings(check, learned)
+        self._width = max(x.values.shape[1] for x in learned)
+        self._dtype = np.result_type(*(x.values for x in learned))
+        alike = [self._fitted(x) for x in learned]
+        self._codings = codings(check, alike)
         self._sets = [
-            _events.chosen_events(*_of_both(coding, learned), claims)
+            _events.chosen_events(*_of_both(coding, alike), claims)
             for coding in self._codings
         ]
         #: Figures of the first part of the draws.
@@ -145,8 +156,15 @@ class Events:
 
     def add(self, which: int, outcomes: Outcomes) -> None:
         """Count outcomes of the second part: of the first input (0) or the second."""
+        outcomes = self._fitted(outcomes)
         for coding, counts in zip(self._codings, self._counts, strict=True):
             counts[which] += coding.counts(outcomes)
+
+    def _fitted(self, outcomes: Outcomes) -> Outcomes:
+        """Return outcomes as those of the first part are, each by itself."""
+        with np.errstate(invalid="ignore"):
+            values = fitted(outcomes.values, self._width).astype(self._dtype)
+        return replace(outcomes, values=values)
 
     def measured(self, level: float) -> list[Measured]:
         """Return bounds of all rates that hold together but for `level`."""
@@ -191,9 +209,9 @@ def epsilon_of(low: float, high: float, delta: float) -> float:
 
     Negative where other deltas are no nearer to being refuted; -inf below delta.
     """
-    if low <= delta:
+    if low - _RATES <= delta:
         return -math.inf
-    return math.log((low - delta) / high) - _ROUNDING
+    return math.log((low - delta - _RATES) / (high + _RATES)) - _ROUNDING
 
 
 @dataclass(frozen=True)

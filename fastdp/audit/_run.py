@@ -23,17 +23,14 @@ from fastdp.audit._report import Report
 from fastdp.audit._worker import Batched, LostError, Subject, Worker
 from fastdp.exceptions import DTypeError, ParameterError
 
-#: Checks that share the level.
-_STATISTICAL = 6
+#: Checks that share the level; `messages` needs less of its share.
+_STATISTICAL = 7
 
 #: Draws of an input at an edge of arithmetic, unless the claim needs more.
 _AT_EDGES = 4000
 
 #: Outcomes of one input from which events are chosen, at most.
 _LEARNED = 2**18
-
-#: Give up after this many batches that failed.
-_FAILURES = 3
 
 
 def batched(function: Callable[[Any], Any]) -> Batched:
@@ -110,8 +107,8 @@ def run(
     Raises
     ------
     ParameterError
-        `draws` are too few to refute the claim at this level, whatever the mechanism
-        does: the message says how many are needed.
+        `draws` or `timing` are too few to refute anything at this level, whatever the
+        mechanism does: the message says how many are needed.
 
     Notes
     -----
@@ -157,6 +154,11 @@ def run(
         _require_budget(budget)
     share = alpha / _STATISTICAL
     _require_enough(n, privacy, share / len(pairs))
+    if 0 < pairs_timed < (least := _time.needed(share)):
+        raise ParameterError(
+            f"timing must be 0, or at least {least} pairs of calls to tell anything at "
+            f"this level, got {pairs_timed}"
+        )
     start = time.perf_counter()
     survey = _Survey(mechanism, pairs, privacy, tables)
     survey.run(n)
@@ -266,6 +268,7 @@ class _Survey:
         self._no_number = ""
         self._faults: dict[str, None] = {}
         self._kinds: dict[str, int] = {}
+        self._total = 0
         self.short = ""
 
     def run(self, n: int) -> None:
@@ -311,30 +314,29 @@ class _Survey:
         self, worker: Worker, k: int, n: int, use: Callable[[int, Outcomes], None]
     ) -> bool:
         """Draw n times from both inputs of a pair, in turn; False if that fails."""
-        left, failures = [n, n], 0
+        left = [n, n]
         while any(left):
             for which in (0, 1):
                 if not left[which]:
                     continue
                 outcomes = worker.do(Subject.draw, 2 * k + which, left[which])
                 if outcomes is None:
-                    failures += 1
-                    if failures == _FAILURES:
-                        self.short = "batches fail"
-                        return False
-                    continue
+                    # the others would be draws given that their batch did not fail
+                    self.short = "a batch failed"
+                    return False
                 left[which] -= len(outcomes)
                 use(which, outcomes)
         return True
 
     def _look(self, k: int, which: int, outcomes: Outcomes) -> None:
         """Count kinds of outcome, and the noise of the first pair."""
+        self._total += len(outcomes)
         for label, times in zip(
             outcomes.labels,
             np.bincount(outcomes.kinds, minlength=len(outcomes.labels)),
             strict=True,
         ):
-            if times:
+            if times and label.startswith(("number", "raises", "nan")):
                 self._kinds[label] = self._kinds.get(label, 0) + int(times)
         if k or not self._tables:
             return
@@ -352,7 +354,7 @@ class _Survey:
     def conduct(self) -> Finding:
         """Return what the mechanism did beside answering."""
         known = [label for label in self._kinds if label.startswith("raises")]
-        total = sum(self._kinds.values())
+        total = self._total
         for label in known:
             self._faults[f"{label} in {self._kinds[label]} of {total} draws"] = None
         numbers = [x for x in self._kinds if x[:6] == "number"]

@@ -12,6 +12,7 @@ import pickle
 import random
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ import numpy as np
 from fastdp.audit import _generators
 from fastdp.audit._bounds import ERROR, rates
 from fastdp.audit._findings import Finding
-from fastdp.audit._outcomes import Outcomes
+from fastdp.audit._outcomes import Outcomes, joined
 from fastdp.audit._worker import Batched, LostError, Subject, Worker
 
 #: Draws of each run that is compared, and pairs that bound how often outputs agree.
@@ -48,7 +49,7 @@ Rows = np.ndarray
 def rows_of(outcomes: Outcomes) -> Rows:
     """Return one integer row an outcome: its kind and the bits of its numbers."""
     kinds = np.array([hash_of(label) for label in outcomes.labels])[outcomes.kinds]
-    bits = np.ascontiguousarray(outcomes.values).view(np.int64)
+    bits = np.ascontiguousarray(outcomes.values, np.float64).view(np.int64)
     return np.column_stack([kinds, bits.reshape(len(outcomes), -1)])
 
 
@@ -60,25 +61,41 @@ def hash_of(label: str) -> int:
 # ---- tasks, in the mechanism's process ----------------------------------------------
 
 
-def _run(subject: Subject, at: int = 0, n: int = _RUN, mechanism: Any = None) -> Rows:
+def _drawn(subject: Subject, at: int, n: int) -> Outcomes:
     """Return the outcomes of n draws, in as few calls as it takes."""
-    own = subject
-    if mechanism is not None:
-        own = Subject(mechanism, subject.inputs, subject.remarks, subject.beat)
-    parts: list[Rows] = []
-    while sum(map(len, parts)) < n:
-        found = own.draw(at, n - sum(map(len, parts)))
+    parts: list[Outcomes] = []
+    while left := n - sum(map(len, parts)):
+        found = subject.draw(at, left)
         if found is None:
             raise LostError("a batch failed")
-        parts.append(rows_of(found))
-    width = max(part.shape[1] for part in parts)
-    return np.concatenate([np.resize(p, (len(p), width)) for p in parts])
+        parts.append(found)
+    return joined(parts)
+
+
+def _run(subject: Subject, mechanism: Any = None) -> Rows:
+    """Return a run of outcomes for the first input."""
+    if mechanism is not None:
+        subject = replace(subject, mechanism=mechanism)
+    return rows_of(_drawn(subject, 0, _RUN))
+
+
+def noise(outcomes: Outcomes, x: Any) -> np.ndarray | None:
+    """Return outputs minus their input; None if they cannot be subtracted."""
+    x = np.asarray(x)
+    if x.dtype.kind not in "biuf" or not outcomes.values.shape[1] == x.size > 0:
+        return None
+    return np.asarray(outcomes.values - x.reshape(-1))
 
 
 def pairs(subject: Subject) -> list[int]:
-    """Return for each input how often two outputs of one process agree."""
-    runs = [_run(subject, at, 2 * _PAIRS) for at in (0, 1)]
-    return [equal_rows(run[:_PAIRS], run[_PAIRS:]) for run in runs]
+    """Return how often two outputs of one process agree, and two of their noise."""
+    found = []
+    for at in (0, 1):
+        outcomes = _drawn(subject, at, 2 * _PAIRS)
+        for run in rows_of(outcomes), noise(outcomes, subject.inputs[at]):
+            if run is not None:
+                found.append(equal_rows(run[:_PAIRS], run[_PAIRS:]))
+    return found
 
 
 def in_forks(work: Callable[[], Any]) -> list[Any]:
@@ -106,7 +123,7 @@ def in_forks(work: Callable[[], Any]) -> list[Any]:
 
 def forked(subject: Subject) -> list[Rows]:
     """Return a run of each of two processes that are forked after a first draw."""
-    _run(subject, 0, 2)
+    _drawn(subject, 0, 2)
     return in_forks(lambda: _run(subject))
 
 
@@ -152,7 +169,7 @@ def copied(subject: Subject, how: str) -> list[Rows] | None:
     both = copies(subject.mechanism, how)
     if both is None:
         return None
-    return [_run(subject, mechanism=each) for each in both]
+    return [_run(subject, each) for each in both]
 
 
 def seeded(subject: Subject, how: str) -> list[Rows]:
@@ -169,7 +186,7 @@ def seeded(subject: Subject, how: str) -> list[Rows]:
 
 def called(subject: Subject) -> list[Rows]:
     """Return two runs after each other: of two calls, if batched, else in turn."""
-    found = _run(subject, 0, _RUN), _run(subject, 0, _RUN)
+    found = _run(subject), _run(subject)
     both = np.concatenate(found)
     if isinstance(subject.mechanism, Batched):
         return list(found)
@@ -178,19 +195,9 @@ def called(subject: Subject) -> list[Rows]:
 
 def of_both(subject: Subject) -> list[np.ndarray] | None:
     """Return noise of the first input and of the second; None for other outputs."""
-    noise = []
-    for at in (0, 1):
-        x = np.asarray(subject.inputs[at])
-        if x.dtype.kind not in "biuf":
-            return None
-        parts: list[np.ndarray] = []
-        while sum(map(len, parts)) < _RUN:
-            found = subject.draw(at, _RUN - sum(map(len, parts)))
-            if found is None or found.values.shape[1] != x.size or not x.size:
-                return None
-            parts.append(found.values - x.reshape(-1))
-        noise.append(np.concatenate(parts)[:_RUN])
-    return noise
+    both = [noise(_drawn(subject, at, _RUN), subject.inputs[at]) for at in (0, 1)]
+    found = [each for each in both if each is not None]
+    return found if len(found) == 2 else None
 
 
 def recurring(subject: Subject) -> list[np.ndarray] | None:
@@ -198,15 +205,12 @@ def recurring(subject: Subject) -> list[np.ndarray] | None:
     x = np.asarray(subject.inputs[0])
     if x.dtype.kind not in "biu" or x.ndim:
         return None
-    parts: list[np.ndarray] = []
-    while sum(map(len, parts)) < _generators.DRAWS:
-        found = subject.draw(0, _generators.DRAWS - sum(map(len, parts)))
-        if found is None or found.values.shape[1] != 1:
-            return None
-        if found.values.dtype != np.int64 or not found.numbered().all():
-            return None
-        parts.append(found.values[:, 0] - int(x))
-    return _generators.compared(np.concatenate(parts))
+    found = _drawn(subject, 0, _generators.DRAWS)
+    if found.values.dtype != np.int64 or not found.numbered().all():
+        return None
+    if found.values.shape[1] != 1:
+        return None
+    return _generators.compared(found.values[:, 0] - int(x))
 
 
 TASKS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
@@ -250,8 +254,9 @@ def check(mechanism: Any, inputs: tuple[Any, Any], level: float) -> Finding:
             agreeing = max(worker.do(pairs))
     except (LostError, RuntimeError) as error:
         return _not_run(str(error).split("\n")[0])
-    # bounds of how often outputs agree have half of the level, the runs the other
-    rate = float(rates(np.array([agreeing]), _PAIRS, level / 4)[1][0])
+    # bounds of how often outputs, or their noise, agree for either input have half of
+    # the level, the runs the other
+    rate = float(rates(np.array([agreeing]), _PAIRS, level / 8)[1][0])
     share = level / 2 / len(TASKS)
     for name, (task, arguments) in TASKS.items():
         try:
@@ -265,8 +270,8 @@ def check(mechanism: Any, inputs: tuple[Any, Any], level: float) -> Finding:
             continue
         tried += 1
         equal, n = equal_rows(*runs), min(map(len, runs))
-        # a prediction is one value, in one of two orders of an output's words
-        most, ways = (rate**0.5, 2) if name == "generator" else (rate, 1)
+        # a prediction is one value: of one word, or of two words in either order
+        most, ways = (rate**0.5, 3) if name == "generator" else (rate, 1)
         p = ways * float(bdtrc(equal - 1, n, most)) * (1 + ERROR) if equal else 1.0
         if p <= share:
             found.append(f"{COMPARED[name]}: {equal} of {n} outputs are the same")

@@ -85,6 +85,14 @@ def _numbers(outputs: list[Any]) -> np.ndarray:
     return np.where(found.numbered(), found.values[:, 0].astype(float), np.nan)
 
 
+def needed(level: float) -> int:
+    """Return the pairs of calls that can tell something: half of them are tested."""
+    runs = 1
+    while binomial_p(runs, runs, 0.5) > level / (_TESTS * _COMPARISONS):
+        runs += 1
+    return 2 * runs
+
+
 def check(mechanism: Any, inputs: tuple[Any, Any], pairs: int, level: float) -> Finding:
     """Return whether time tells the input or the noise.
 
@@ -145,7 +153,7 @@ def _tests(calls: Calls) -> Iterator[tuple[float, str]]:
     yield from _compared(slow, which.reshape(-1, 2)[:, 0] == 0, "the second input")
     for at in (0, 1):
         own, y = spent[which == at], numbers[which == at]
-        half = len(y) // 2
+        half = len(y) // 4 * 2  # whole pairs
         if half < 2 or not np.isfinite(y).all():
             continue
         middle = np.median(y[:half])

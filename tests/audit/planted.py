@@ -567,6 +567,31 @@ def another_type() -> dict[str, Any]:
 
 
 @fault("conduct", 2000)
+def another_shape() -> dict[str, Any]:
+    """Leave out what noise makes negative; alone this would break no claim."""
+    noise = integer_laplace(1)
+
+    def release(x: int) -> np.ndarray:
+        drawn = noise(3)
+        return drawn[drawn >= 0]
+
+    return single(release)
+
+
+@fault("conduct", 20_000)
+def error_in_a_batch() -> dict[str, Any]:
+    noise = integer_laplace(1)
+
+    def drawn(shape: Any) -> Any:
+        found = noise(shape)
+        if (found > 8).any():
+            raise OverflowError
+        return found
+
+    return of_noise(drawn)
+
+
+@fault("conduct", 2000)
 def another_shape_of_a_batch() -> dict[str, Any]:
     mechanism = audit.batched(lambda x: x[1:])
     return {"mechanism": mechanism, "neighbors": (0, 1), "claim": (1, 0)}

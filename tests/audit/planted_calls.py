@@ -143,6 +143,26 @@ def records_cancel_before_they_are_clipped() -> dict[str, Any]:
     return summed(total)
 
 
+@fault("privacy")
+def float_accumulation() -> dict[str, Any]:
+    """Go on with a float32 total at 2^24 + 2, where every second integer is a float.
+
+    After a record of 2, each following -1 is a tie that is rounded up again; after a
+    record of 0 they count, so that one record moves the total by 200 instead of 2.
+    """
+    noise, records = integer_laplace(2), np.append([0.0], np.full(200, -1.0))
+    other = np.append([2.0], records[1:])
+
+    def release(x: np.ndarray) -> np.ndarray:
+        terms = np.clip(x, -2, 2).astype(np.float32)
+        terms[:, 0] += np.float32(2**24 + 2)
+        total = np.add.accumulate(terms, axis=1)[:, -1]
+        return total.astype(np.int64) + noise(len(x))
+
+    mechanism = audit.batched(release)
+    return {"mechanism": mechanism, "neighbors": (records, other), "claim": (1, 0)}
+
+
 # ---- messages ----------------------------------------------------------------------
 
 
@@ -212,6 +232,20 @@ class Remembering:
 @fault("messages", 2000)
 def repr_with_the_last_value() -> dict[str, Any]:
     return single(Remembering())
+
+
+class Showing:
+    """Keeps its last answer, which anybody may see, and shows it."""
+
+    def __init__(self, release: Callable[[Any], Any]) -> None:
+        self.release, self.last = release, None
+
+    def __repr__(self) -> str:
+        return f"Showing(last={self.last!r})"
+
+    def __call__(self, x: Any) -> Any:
+        self.last = self.release(x)
+        return self.last
 
 
 # ---- time --------------------------------------------------------------------------
@@ -345,7 +379,7 @@ def one_answer_too_many() -> dict[str, Any]:
 
 
 def sound() -> dict[str, dict[str, Any]]:
-    """Return sound mechanisms of sums, and with a budget and a time, by name."""
+    """Return sound mechanisms of sums, with a budget and with a repr, by name."""
     total = fastdp.ClippedSum.from_epsilon(1, radius=1, dimension=1)
     one = fastdp.DiscreteLaplace.from_epsilon(1, sensitivity=1)
     purse = filters.PureFilter(5)
@@ -355,6 +389,11 @@ def sound() -> dict[str, dict[str, Any]]:
         return int(one.release(x))
 
     return {
+        "DiscreteLaplace that shows its answer": {
+            "mechanism": Showing(one.release),
+            "neighbors": (0, 1),
+            "claim": one.event(),
+        },
         "ClippedSum": {
             "mechanism": lambda x: float(total.release(x[:, None])[0]),
             "neighbors": "sums",

@@ -24,9 +24,13 @@ from fastdp.audit import (
     _claims,
     _events,
     _generators,
+    _messages,
     _neighbors,
     _outcomes,
     _pictures,
+    _privacy,
+    _run,
+    _state,
     _time,
     _worker,
 )
@@ -75,6 +79,39 @@ def test_there_are_faults_of_every_check() -> None:
     assert checks == usual | {"edges", "messages", "time", "budget"}
     assert len(planted.FAULTS) >= 70
     assert len(SOUND) >= 20
+
+
+#: What the conduct of a planted fault is called.
+CONDUCT = {
+    "error_for_one_input": "raises ValueError in 2000 of 4000 draws",
+    "error_now_and_then": r"raises OverflowError in \d+ of 4000 draws",
+    "hangs": "hangs: no answer in 2 seconds",
+    "ends_the_process": r"ends its process \(exit code 3\)",
+    "prints": "prints to standard output or error",
+    "changes_its_input": "changes its input",
+    "another_type": "returns different types or shapes: number of type int, number of ",
+    "another_shape": r"returns different types or shapes: .*shape \(\d,\), .*shape",
+    "another_shape_of_a_batch": r"returns shape \(\d+,\) for a batch of \d+ inputs",
+    "error_in_a_batch": "raises OverflowError for a batch",
+}
+
+
+@pytest.mark.parametrize("name", CONDUCT)
+def test_conduct_names_what_is_wrong(name: str) -> None:
+    make, _, draws = planted.FAULTS[name]
+    given = make()
+    pairs, claims = (
+        _neighbors.pairs_of(given["neighbors"]),
+        _claims.read(given["claim"]),
+    )
+    survey = _run._Survey(given["mechanism"], pairs, claims, [])  # type: ignore[arg-type]
+    survey.run(draws)
+    found = survey.conduct()
+    assert found.status == "fault"
+    assert re.search(CONDUCT[name], found.evidence)
+    stops = "hangs", "ends", "batch"
+    privacy = survey.finding("privacy", 1e-10)
+    assert (privacy.status == "not run") == any(word in name for word in stops)
 
 
 # ---- bounds ------------------------------------------------------------------------
@@ -171,12 +208,93 @@ def test_outcomes_of_all_kinds_are_told_apart() -> None:
     found = _outcomes.of_calls([*outputs, None], [""] * 9 + ["raises ValueError"])
     assert len(set(found.kinds.tolist())) == 9  # both ints are of one kind
     assert found.labels[-1] == "nan"
-    assert found.values[0] == 1
-    assert found.values[6] == 2**63 - 1
+    assert found.values[[0, 4]].tolist() == [[1, 0], [1, 2]]
+    assert found.values[6, 0] == 2**63 - 1
     assert found.numbered().sum() == 5
     both = _outcomes.joined([found, _outcomes.of_array(np.array([7, 8]))])
     assert len(both) == 12
     assert both.labels[both.kinds[0]] == "number of type int"
+
+
+# ---- what the proof rests on --------------------------------------------------------
+
+
+def test_an_outcome_is_read_by_itself() -> None:
+    """Codes that depended on other outcomes would not be independent of them."""
+    outputs = [[1, 2], [3], [4, 5, 6], "yes", 7, *(f"text {i}" for i in range(2000))]
+    chunk = _outcomes.of_calls(outputs, [""] * len(outputs))
+    for i, y in enumerate(outputs):
+        alone = _outcomes.of_calls([y], [""])
+        assert alone.labels[alone.kinds[0]] == chunk.labels[chunk.kinds[i]]
+        row = _outcomes.fitted(alone.values, 3)[0]
+        assert row.tolist() == _outcomes.fitted(chunk.values, 3)[i].tolist()
+    pair, claims = _neighbors.Pair("", 0, 1), _claims.read((1, 0))
+    for check in ("privacy", "precision"):
+        halves = [_outcomes.of_calls(outputs[:3], [""] * 3), chunk]
+        one, other = (_privacy.Events(check, pair, claims, halves) for _ in range(2))  # type: ignore[arg-type]
+        one.add(0, chunk)
+        for y in outputs:
+            other.add(0, _outcomes.of_calls([y], [""]))
+        for a, b in zip(one._counts, other._counts, strict=True):
+            assert a.tolist() == b.tolist()
+
+
+def test_a_bound_of_epsilon_is_rounded_down() -> None:
+    """The rounding of 1 - rate is not small beside rates that nearly cancel."""
+    for low, high, delta in ((0.3 + 2e-15, 1e-5, 0.3), (0.9, 1e-14, 0.0)):
+        room = Fraction(2) ** -51
+        exact = (Fraction(low) - room - Fraction(delta)) / (Fraction(high) + room)
+        assert _privacy.epsilon_of(low, high, delta) <= math.log(exact)
+    assert _privacy.epsilon_of(0.3, 0.1, 0.3) == -math.inf
+
+
+def test_noise_that_rounding_makes_equal_is_no_repeat() -> None:
+    """Next to 1e17 a small output minus the input has few values."""
+    rng = np.random.default_rng()
+
+    def clipped(x: np.ndarray) -> np.ndarray:
+        return np.clip(x, 0, 1) + rng.normal(size=x.shape)
+
+    pair = 1e17, np.nextafter(1e17, 1)
+    runs = _worker.Subject(audit.batched(clipped), pair)
+    noise = _state.of_both(runs)
+    assert noise is not None
+    assert max(_state.pairs(runs)) > 100
+    found = _state.check(audit.batched(clipped), pair, 1e-9)
+    assert "the second" not in found.evidence
+
+
+def test_outputs_of_a_pair_of_calls_can_be_exchanged() -> None:
+    """What is compared does not depend on which call of a pair had which output."""
+    rng = np.random.default_rng(3)
+    order = rng.integers(0, 2, 7)
+    which = np.stack([order, 1 - order], axis=1).reshape(-1)
+    spent, numbers = rng.integers(0, 99, 14), rng.normal(size=14)
+
+    def compared() -> list[str]:
+        texts = (text for _, text in _time._tests((which, spent, numbers)))
+        return [re.sub(r"in \d+ of", "in some of", text) for text in texts]
+
+    expected = compared()
+    for at, pair in itertools.product((0, 1), range(3)):
+        i, j = np.flatnonzero(which == at)[2 * pair : 2 * pair + 2]
+        numbers[[i, j]] = numbers[[j, i]]
+        assert compared() == expected
+
+
+def test_a_text_that_shows_an_answer_shows_no_value() -> None:
+    known, answer = "5123456", 5123456790
+    for text in ("5123456789", "x = 5_123_456_789.5", "5.123456e9 is too large"):
+        assert _messages.shows(text, known, None), text
+    assert _messages.shows("5123456789", known, answer)  # noise changed the last digits
+    assert not _messages.shows(f"the answer is {answer}", known, answer)
+    assert not _messages.shows(f"{answer / 3:.6e}", "1707818", answer / 3)
+    assert not _messages.shows("5123456790.25", known, np.array([5123456790.25]))
+    assert not _messages.shows("x" * 5000 + "5123456" + "x" * 5000, known, None)
+    # 2^11 characters, 18 kinds of input, 5 places, 13 of 48 calls, 9e6 beginnings
+    ways = math.comb(_messages._CALLS, _messages._SHOWN) * len(_messages.INPUTS) * 5
+    chance = Fraction(_messages._LONGEST, 9 * 10**6) ** _messages._SHOWN
+    assert ways * chance <= _messages.FALSE_ALARM < 1e-30 / 7
 
 
 # ---- edges and time ------------------------------------------------------------------
@@ -205,7 +323,15 @@ def test_edges_are_no_further_apart_than_the_inputs() -> None:
             assert np.all(abs(b - a) <= abs(y - x)), edge
     assert math.copysign(1, found["floats"][-2].second[0]) == -1
     assert _neighbors.edges_of(_neighbors.Pair("", np.zeros(1), np.zeros(2))) == []
-    assert _neighbors.edges_of(_neighbors.Pair("", "a", "b")) == []
+    wide = np.array([-(2**62) - 2**40]), np.array([2**62])
+    assert len(_neighbors.edges_of(_neighbors.Pair("", *wide))) == 3  # others overflow
+    for kind in (np.float16, np.float32):
+        edges = _neighbors.edges_of(_neighbors.Pair("", kind(0), kind(1)))
+        assert {type(z) for e in edges for z in (e.first, e.second)} == {kind}
+        assert all(abs(float(e.second) - float(e.first)) <= 1 for e in edges)
+    fifths = _neighbors.edges_of(_neighbors.Pair("", 0.2, 1.2))
+    # 1.2 - 0.2 is less than 1, and rounded to 1
+    assert not [e for e in fifths if "larger" in e.text]
 
 
 def calls_of(cost: float, seed: int) -> _time.Calls:
@@ -275,6 +401,7 @@ REFUSED: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"claim": planted.LAW, "neighbors": ("a", "b")}, DTypeError, "numbers"),
     ({"mechanism": 3}, DTypeError, "its release"),
     ({"timing": -1}, ParameterError, "timing"),
+    ({"timing": 70}, ParameterError, r"at least \d+ pairs of calls"),
     ({"budget": 5}, DTypeError, "a function and a number"),
     ({"budget": (len, 0)}, ParameterError, "budget"),
 ]
