@@ -14,10 +14,12 @@ from __future__ import annotations
 import argparse
 import importlib.metadata
 import importlib.util
+import itertools
 import sys
 import time
 import types
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from fastdp import audit
-from fastdp.audit import _claims, _worker
+from fastdp.audit import _claims, _neighbors, _privacy, _time, _worker
 
 #: A mechanism's name, its function, neighbors and claim.
 Case = tuple[str, Callable[[Any], Any], Any, Any]
@@ -136,60 +138,97 @@ def libraries(draws: int, reports: Path | None) -> None:
 
 def auditorium(most: int) -> None:
     """Give DP-Auditorium's testers as many draws as our audit of each fault has."""
-    from tests.audit import planted
+    from tests.audit import planted, planted_calls
 
     _without_generators()
     _worker.PATIENCE = 2.0
-    print("| fault | draws | audit | histogram | hockey stick |\n|---|---|---|---|---|")
-    done = 0
-    for name, (make, check, draws) in planted.FAULTS.items():
+    _time.clock = planted_calls.clock
+    names = "histogram", "hockey stick", "MMD", "Renyi"
+    print(f"| fault | draws | audit | {' | '.join(names)} |\n|---|---|---|{'---|' * 4}")
+    found, left = Counter[str](), []
+    for name, (make, check, draws) in itertools.islice(planted.FAULTS.items(), most):
         given = make()
-        x, y = given["neighbors"][:2]
         claim = _claims.read(given["claim"])[0]
-        if (
-            check not in ("privacy", "precision")
-            or not isinstance(given["mechanism"], audit.Batched)
-            or not isinstance(claim, _claims.PrivacyClaim)
-            or len(claim.epsilons) != 1
-            or isinstance(x, str)
-            or np.ndim(x)
-            or done == most
-        ):
-            continue  # their testers compare two samples of one number, at one pair
-        done += 1
-        start = time.perf_counter()
+        if check not in _privacy.TRIED or isinstance(claim, _claims.LawClaim):
+            left.append(name)
+            continue  # they test a pair (epsilon, delta) with samples
         report = audit.run(**given, draws=draws)
-        by = [report.finding(c).status == "refuted" for c in ("privacy", "precision")]
-        cells = [_said(any(by), time.perf_counter() - start)]
-        function = make()["mechanism"].function
-        first, second = (
-            np.asarray(function(np.full(draws, z)), float).reshape(draws, -1)[:, 0]
-            for z in (x, y)
-        )
-        for tester in _testers(claim, np.concatenate([first, second])):
+        by = [
+            f
+            for f in report.findings
+            if f.check in _privacy.TRIED and f.status in ("refuted", "fault")
+        ]
+        try:
+            samples = _samples(make(), (report.finding(check), *by), draws)
+        except (Exception, KeyboardInterrupt):
+            left.append(name)
+            continue  # an outcome is no number
+        cells = [_said(bool(by), report.seconds)]
+        found.update(["audit"] * bool(by))
+        for what, make_tester in zip(names, _testers(claim, samples), strict=True):
+            if what == "Renyi" and max(claim.deltas) > 0:
+                cells.append("")  # it tests pure claims
+                continue
             start = time.perf_counter()
-            bounds = [
-                tester.estimate_lower_bound(a, b, failure_probability=5e-10)
-                for a, b in ((first, second), (second, first))
-            ]
-            rejected = any(map(tester.reject_property, bounds))
+            try:
+                rejected = _rejected(make_tester(), samples, what == "histogram")
+            except Exception as error:
+                cells.append(type(error).__name__)
+                continue
+            found.update([what] * rejected)
             cells.append(_said(rejected, time.perf_counter() - start))
-        print(
-            f"| {name.replace('_', ' ')} | {draws:,} | {' | '.join(cells)} |",
-            flush=True,
-        )
+        row = [name.replace("_", " "), f"{draws:,}", *cells]
+        print(f"| {' | '.join(row)} |", flush=True)
+    print(f"\nFound: {dict(found)}. Not expressible: {', '.join(left)}")
 
 
-def _testers(claim: _claims.PrivacyClaim, both: np.ndarray) -> Iterator[Any]:
-    """Yield their testers of (epsilon, delta), as they come."""
+def _samples(
+    given: dict[str, Any], findings: Iterable[audit.Finding], draws: int
+) -> list[np.ndarray]:
+    """Return samples of the pair of inputs that our report shows."""
+    pairs = _neighbors.pairs_of(given["neighbors"])
+    pairs += _neighbors.edges_of(pairs[0])
+    texts = [f.input for f in findings if f.input]
+    pair = next((p for text in texts for p in pairs if p.text == text), pairs[0])
+    mechanism, found = given["mechanism"], []
+    for x in (pair.first, pair.second):
+        if isinstance(mechanism, audit.Batched):
+            stack = np.repeat(np.asarray(x)[None], draws, axis=0)
+            outputs = np.asarray(mechanism.function(stack))
+        else:
+            outputs = np.asarray([mechanism(x) for _ in range(draws)])
+        found.append(outputs.astype(float).reshape(draws, -1))
+    return found
+
+
+def _rejected(tester: Any, samples: Sequence[np.ndarray], one: bool) -> bool:
+    """Return whether a tester rejects, in one direction or the other."""
+    first, second = (x[:, 0] if one else x for x in samples)
+    bounds = [
+        tester.estimate_lower_bound(a, b, failure_probability=5e-10)
+        for a, b in ((first, second), (second, first))
+    ]
+    return any(bool(tester.reject_property(bound)) for bound in bounds)
+
+
+def _testers(
+    claim: _claims.PrivacyClaim, samples: Sequence[np.ndarray]
+) -> Iterator[Callable[[], Any]]:
+    """Yield functions that make their testers, with the models they come with."""
     from dp_auditorium.configs import privacy_property
     from dp_auditorium.configs import property_tester_config as configs
-    from dp_auditorium.testers import histogram_tester, hockey_stick_tester
+    from dp_auditorium.testers import (
+        histogram_tester,
+        hockey_stick_tester,
+        mmd_tester,
+        renyi_tester,
+    )
 
-    pair = float(claim.epsilons[0]), float(claim.deltas[0])
+    at = int(np.argmin(np.abs(claim.deltas - 0.1)))  # of several pairs
+    pair = float(claim.epsilons[at]), float(claim.deltas[at])
     rule = privacy_property.ApproximateDp(*pair)
-    low, high = np.quantile(both, (0.001, 0.999))
-    yield histogram_tester.HistogramTester(
+    low, high = np.nanquantile(np.concatenate(samples)[:, 0], (0.001, 0.999))
+    yield lambda: histogram_tester.HistogramTester(
         configs.HistogramPropertyTesterConfig(
             test_discrete_mechanism=False,
             histogram_size=32,
@@ -198,12 +237,29 @@ def _testers(claim: _claims.PrivacyClaim, both: np.ndarray) -> Iterator[Any]:
             approximate_dp=rule,
         )
     )
-    training = hockey_stick_tester.make_default_hs_training_config()
-    yield hockey_stick_tester.HockeyStickPropertyTester(
+    yield lambda: hockey_stick_tester.HockeyStickPropertyTester(
         config=configs.HockeyStickPropertyTesterConfig(
-            training_config=training, approximate_dp=rule
+            training_config=hockey_stick_tester.make_default_hs_training_config(),
+            approximate_dp=rule,
         ),
         base_model=hockey_stick_tester.make_default_hs_base_model(),
+    )
+    kernel = configs.Kernel.KERNEL_LAPLACIAN
+    yield lambda: mmd_tester.MMDPropertyTester(
+        configs.MMDPropertyTesterConfig(
+            kernel=kernel, bandwidth=1.0, approximate_dp=rule
+        )
+    )
+    training = hockey_stick_tester.make_default_hs_training_config()
+    training.model_output_coordinate_bound = 1.0
+    pure = privacy_property.PureDp(pair[0])
+    yield lambda: renyi_tester.RenyiPropertyTester(
+        config=configs.RenyiPropertyTesterConfig(
+            alpha=2.0,
+            training_config=training,
+            privacy_property=privacy_property.PrivacyProperty(pure_dp=pure),
+        ),
+        base_model=renyi_tester.make_default_renyi_base_model(),
     )
 
 
