@@ -51,17 +51,16 @@ def clusters(n: int) -> Case:
     """Return k-means on blobs in the plane."""
     from diffprivlib.models import KMeans
 
-    x, start = kmeans.blobs(n), kmeans.spread_out(4, 2, 1)
-    least = kmeans.loss(x, kmeans.lloyd(x, start, 30))
+    x = kmeans.blobs(n)
+    least = kmeans.loss(x, kmeans.lloyd(x, kmeans.START, 30))
 
     def theirs(epsilon: float) -> float:
         model = KMeans(4, epsilon=epsilon, bounds=(-np.ones(2), np.ones(2)))
         return kmeans.loss(x, model.fit(x).cluster_centers_) / least - 1
 
     def ours(epsilon: float, relation: str) -> float:
-        sums = kmeans.pure_sums(epsilon, 4, 2, 5, neighboring_relation=relation)
-        found = kmeans.private_lloyd(x, start, 5, sums, kmeans.WEIGHT)
-        return kmeans.loss(x, found) / least - 1
+        model = kmeans.model(relation, epsilon=epsilon).fit(x)
+        return kmeans.loss(x, model.cluster_centers_) / least - 1
 
     return Case(
         f"k-means, 4 blobs in [-1, 1]^2, n = {n:,}: loss over Lloyd's, less 1",

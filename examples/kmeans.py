@@ -4,16 +4,11 @@
 
 Blum, Dwork, McSherry, Nissim, "Practical privacy: the SuLQ framework" (PODS 2005); Su,
 Cao, Li, Bertino, Jin, "Differentially private k-means clustering" (CODASPY 2016). A
-record's row is (1, x), in the block of its nearest center. Number of rounds and first
-centers are fixed before the data are seen.
-
-Why it is private. Given the centers of the round before, a record's label depends on
-that record alone, and it has one label: the first nearest center. So one record moves
-one block by (1, h(x)) with |h(x)| <= R checked in integers. In L2 that is sqrt(1 + R^2)
-for a record added or removed; for one replaced, two orthogonal rows are sqrt(2)
-sqrt(1 + R^2) apart, and two of one block 2 R, as their ones cancel. In L1 with the box
-|x_i| <= r it is c + d r for a record added, twice that for one replaced. Labels taken
-by "<=" instead would give a record at equal distance from j centers j labels.
+record's row is (1, x), in the block of its nearest center. `KMeans`, whose docstring
+says why it is private, releases the blocks' sums. In L2 a record added or removed moves
+them by sqrt(1 + R^2); one replaced by two orthogonal rows, sqrt(2) sqrt(1 + R^2) apart,
+or by two of one block, 2 R, as their ones cancel. Labels taken by "<=" instead would
+give a record at equal distance from j centers j labels.
 """
 
 from __future__ import annotations
@@ -25,10 +20,9 @@ from _common import Row, bands, options, picture, tell
 
 import fastdp
 from fastdp import accounting
-from fastdp.accounting import Relation
+from fastdp.learning import KMeans
 
 K, DIMENSION, ROUNDS, DELTA = 4, 2, 5, 1e-6
-WEIGHT = 0.75  # c: how much a count weighs beside a coordinate in the pure form
 MEANS = np.array([[-0.5, -0.45], [0.5, -0.55], [-0.45, 0.5], [0.55, 0.45]])
 Array = np.ndarray
 
@@ -64,6 +58,9 @@ def spread_out(k: int, dimension: int, seed: int) -> Array:
     return sets[apart.min(axis=(1, 2)).argmax()]
 
 
+START = spread_out(K, DIMENSION, 1)
+
+
 def lloyd(x: Array, start: Array, rounds: int) -> Array:
     """Return the centers of Lloyd's algorithm without noise."""
     centers = start.copy()
@@ -74,43 +71,10 @@ def lloyd(x: Array, start: Array, rounds: int) -> Array:
     return centers
 
 
-def private_lloyd(
-    x: Array, start: Array, rounds: int, sums: fastdp.ClippedSum, weight: float
-) -> Array:
-    """Return centers after `rounds` releases of `sums`; all else is after them."""
-    spare = np.random.default_rng(99).uniform(-0.8, 0.8, (rounds, *start.shape))
-    centers = start.copy()
-    for t in range(rounds):
-        label = distances(x, centers).argmin(axis=1)  # argmin: ties to the first
-        noisy = sums.release(x, labels=label)
-        count = noisy[:, 0] / weight
-        moved = noisy[:, 1:] / np.maximum(count, 1)[:, None]
-        lost = count < max(1, sums.std / weight)
-        moved[lost] = spare[t, lost]
-        centers = np.clip(moved, -1, 1)
-    return centers
-
-
-def pure_sums(
-    epsilon: float, k: int, dimension: int, rounds: int, **relation: Relation
-) -> fastdp.ClippedSum:
-    """Return the sums of one round, pure epsilon/rounds, for records in [-1, 1]^d."""
-    shape = {"radius": 1, "dimension": dimension, "norm": "inf", "blocks": k}
-    each = epsilon / rounds
-    return fastdp.ClippedSum.from_epsilon(each, constant=WEIGHT, **shape, **relation)
-
-
-def gaussian_sums(epsilon: float, delta: float) -> fastdp.ClippedSum:
-    """Return the sums of one round: ROUNDS of them are (epsilon, delta) together."""
-    shape = {"radius": 1, "dimension": DIMENSION, "blocks": K, "constant": 1, "norm": 2}
-    target = {"epsilon": epsilon, "delta": delta, "low": 0.1, "high": 1e4}
-    sigma = accounting.calibrate(
-        lambda sigma: fastdp.ClippedSum(sigma=sigma, **shape).event(),
-        accountant=accounting.PLDAccountant,
-        count=ROUNDS,
-        **target,
-    )
-    return fastdp.ClippedSum(sigma=sigma, **shape)
+def model(relation: str = "add_or_remove_one", **budget: float) -> KMeans:
+    """Return a model of the blobs, whose records are clamped to [-1, 1]."""
+    public = {"bounds": (-1, 1), "unit": "row", "init": START, "max_iter": ROUNDS}
+    return KMeans(K, neighboring_relation=relation, **public, **budget)
 
 
 def tied() -> int:
@@ -142,30 +106,28 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = options(__doc__, "few runs").parse_args(arguments)
     runs = 5 if chosen.small else 30
     grid = (0.05, 0.2, 1.0) if chosen.small else (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
-    x, start = blobs(20_000), spread_out(K, DIMENSION, 1)
-    best = lloyd(x, start, 20)
-    names = ("pure epsilon", f"(epsilon, {DELTA:g})")
-    ratios: dict[str, dict[float, list[float]]] = {name: {} for name in names}
-    for epsilon in grid:
-        pure = pure_sums(epsilon, K, DIMENSION, ROUNDS)
-        gaussian = gaussian_sums(epsilon, DELTA)
-        kinds = zip(names, (pure, gaussian), (WEIGHT, 1), strict=True)
-        for name, sums, weight in kinds:
-            ratios[name][epsilon] = [
-                loss(x, private_lloyd(x, start, ROUNDS, sums, weight)) / loss(x, best)
-                for _ in range(runs)
-            ]
+    x = blobs(20_000)
+    best = lloyd(x, START, 20)
+    kinds = {"pure epsilon": {}, f"(epsilon, {DELTA:g})": {"delta": DELTA}}
+    ratios: dict[str, dict[float, list[float]]] = {name: {} for name in kinds}
+    for name, more in kinds.items():
+        for epsilon in grid:
+            found = (model(epsilon=epsilon, **more).fit(x) for _ in range(runs))
+            centers = (one.cluster_centers_ for one in found)
+            ratios[name][epsilon] = [loss(x, c) / loss(x, best) for c in centers]
     print(f"{'loss over that of Lloyd (truth)':34}", *(f"{e:>9g}" for e in grid))
     for name, by_epsilon in ratios.items():
         middle = map(np.median, by_epsilon.values())
         print(f"{name + ', median':34}", *(f"{value:9.4f}" for value in middle))
     many = blobs(100_000)
-    sums = pure_sums(1.0, K, DIMENSION, ROUNDS)
-    found = private_lloyd(many, start, ROUNDS, sums, WEIGHT)
-    ratio = loss(many, found) / loss(many, lloyd(many, start, 20))
-    spent = accounting.PureAccountant().compose(sums, ROUNDS).epsilon(0)
+    private = model(epsilon=1).fit(many)
+    found = private.cluster_centers_
+    ratio = loss(many, found) / loss(many, lloyd(many, START, 20))
+    spent = accounting.PureAccountant().compose(private.event()).epsilon(0)
     if chosen.plot:
-        draw(chosen.plot, x, {"start": start, "Lloyd": best, "private": found}, ratios)
+        draw(chosen.plot, x, {"start": START, "Lloyd": best, "private": found}, ratios)
+    shape = {"radius": 1, "dimension": DIMENSION, "blocks": K, "constant": 1, "norm": 2}
+    gaussian = fastdp.ClippedSum(sigma=1, **shape)
     added, replaced = (
         float(gaussian.event(neighboring_relation=relation).sensitivity)
         * float(gaussian.granularity)

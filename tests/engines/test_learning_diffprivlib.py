@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pytest
 
-from fastdp.learning import PCA, LinearRegression
+from fastdp.learning import PCA, KMeans, LinearRegression
 from fastdp.testing import FixedStream
 from tests.engines.conftest import needs
 
@@ -24,6 +24,7 @@ PUBLIC = {"bounds": (-3, 3), "unit": "row", "neighboring_relation": "replace_one
 MODELS = [
     LinearRegression(y_bounds=(-300, 300), epsilon=1e4, **PUBLIC),
     PCA(epsilon=1e4, **PUBLIC),
+    KMeans(3, epsilon=1e4, **PUBLIC),
 ]
 
 #: What scikit-learn checks and a private model is not, with the reason.

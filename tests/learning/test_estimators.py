@@ -16,7 +16,7 @@ from fastdp.exceptions import (
     LabelConflictError,
     ParameterError,
 )
-from fastdp.learning import PCA, LinearRegression, _base
+from fastdp.learning import PCA, KMeans, LinearRegression, _base
 from fastdp.testing import FixedStream
 
 PUBLIC = {"bounds": (-1, 1), "unit": "row"}
@@ -32,6 +32,9 @@ MODELS = {
         data_norm=0.5, centered=True, **PUBLIC, **more
     ),
 }
+MODELS["clusters"] = lambda **more: KMeans(
+    2, max_iter=2, init=[[1, 1], [0, 0.5]], **PUBLIC, **more
+)
 NAN, INF = float("nan"), float("inf")
 
 #: Records (x, x, y) as they may come; the target counts where a model has one.
@@ -192,10 +195,11 @@ def test_a_release_is_that_of_the_clipped_sum(name, budget):
 @pytest.mark.parametrize("name", MODELS)
 def test_no_record_raises_and_models_are_finite(name, budget, recwarn):
     many = [HOSTILE, [], *([record] for record in HOSTILE), [HOSTILE[2]] * 50]
+    needed = 2 if name == "clusters" else 3
     for records in many:
         model = fitted(made(name, **budget), records)
         learned = [x for key, x in vars(model).items() if key.endswith("_")]
-        assert len(learned) > 2
+        assert len(learned) >= needed
         assert all(np.isfinite(x).all() for x in learned)
     assert not recwarn.list
 
@@ -267,8 +271,9 @@ def test_bad_shapes_are_refused(name):
         made(name).event()
     with pytest.raises(ParameterError, match="must be one of the parameters"):
         model.set_params(alpha=1)
+    verb = "transform" if "axes" in name else "predict"
     with pytest.raises(ParameterError, match="fit must be called first"):
-        getattr(made(name), "transform" if "axes" in name else "predict")(np.eye(2))
+        getattr(made(name), verb)(np.eye(2))
 
 
 def test_targets_and_components_are_refused():
@@ -336,6 +341,31 @@ def test_a_line_is_found_at_little_noise():
     model.set_params(fit_intercept=False).fit(x, y - 7)
     assert np.allclose(model.coef_, [3, -0.1], atol=0.05)
     assert model.intercept_ == 0
+
+
+def test_clusters_are_found_at_little_noise():
+    rng = np.random.default_rng(6)
+    means = np.array([[2, 10], [8, 30], [2, 50]])
+    x = means[rng.integers(0, 3, 3_000)] + rng.normal(size=(3_000, 2)) * [0.3, 2]
+    known = {"unit": "row", "neighboring_relation": "replace_one", "epsilon": 10**5}
+    model = KMeans(3, bounds=([0, 0], [10, 60]), max_iter=6, **known)
+    labels = model.fit_predict(x)
+    order = model.predict(means)
+    assert sorted(order) == [0, 1, 2]
+    assert model.cluster_centers_[order] == pytest.approx(means, abs=0.5)
+    assert (labels == order[np.abs(x - means[:, None]).sum(2).argmin(0)]).all()
+    assert model.predict([[NAN, 1]]) == [-1]
+    assert model.score(x) == pytest.approx(model.score(np.vstack([x, [NAN, 1]])))
+    with pytest.raises(ParameterError, match="init must be"):
+        model.set_params(init=[[NAN, 1]] * 3).fit(x)
+
+
+def test_no_record_is_in_two_clusters(monkeypatch):
+    """A record on the border of both first centers counts once."""
+    border = (0.5, 0.75, 0.0)
+    (exact, *_) = sums_of(made("clusters"), [border], monkeypatch)
+    counts = np.array(exact).reshape(2, 3)[:, 0]
+    assert (counts > 0).tolist() == [True, False]
 
 
 def test_axes_are_found_at_little_noise():
