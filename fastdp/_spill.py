@@ -1,17 +1,20 @@
-"""Temporary folders that the next run removes where a killed one left them.
+"""Temporary folders and files that the next run removes where a killed one left them.
 
-Each holds a file `owner` that its process keeps locked: the system lets go of the lock
-when the process ends, however it ends.
+A folder holds a file `owner` that its process keeps locked, a file is locked itself:
+the system lets go of the lock when the process ends, however it ends.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import secrets
 import shutil
 import stat
 import tempfile
+import weakref
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 
@@ -28,19 +31,21 @@ class Spill:
 
     def __init__(self) -> None:
         remove_abandoned()
+        name, base = secrets.token_hex(8), Path(tempfile.gettempdir())
+        made, self.path = base / f"fastdp-new-{name}", base / f"{_PREFIX}{name}"
+        owners: list[int] = []
+        # Before anything is made: a signal may end this at any step.
+        folders = (made, self.path)
+        self._clean = weakref.finalize(self, _clean, folders, owners, os.getpid())
         # Named when it is locked: a folder of this name without an owner is none.
-        made = Path(tempfile.mkdtemp(prefix="fastdp-new-"))
-        self._owner = os.open(made / _OWNER, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
-        _locked(self._owner)
-        self.path = made.with_name(_PREFIX + secrets.token_hex(8))
+        made.mkdir(0o700)
+        owners.append(os.open(made / _OWNER, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        _locked(owners[0])
         made.rename(self.path)
 
     def cleanup(self) -> None:
         """Remove the folder."""
-        if self._owner >= 0:
-            shutil.rmtree(self.path, ignore_errors=True)
-            os.close(self._owner)
-            self._owner = -1
+        self._clean()
 
     def __enter__(self) -> Path:
         return self.path
@@ -52,6 +57,14 @@ class Spill:
         trace: TracebackType | None,
     ) -> None:
         self.cleanup()
+
+
+def _clean(folders: tuple[Path, ...], owners: list[int], process: int) -> None:
+    if os.getpid() == process:  # and no fork of it
+        for folder in folders:
+            shutil.rmtree(folder, ignore_errors=True)
+        for owner in owners:
+            os.close(owner)
 
 
 def remove_abandoned() -> int:
@@ -70,17 +83,47 @@ def _removed(folder: Path) -> bool:
         facts = folder.lstat()  # no link is followed
         if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.geteuid():
             return False
-        owner = os.open(folder / _OWNER, os.O_RDWR | os.O_NOFOLLOW)
-        try:
-            # The lock may be that of a file that another run has just removed.
-            if _locked(owner) and os.path.samestat(
-                os.fstat(owner), (folder / _OWNER).lstat()
-            ):
+        with _abandoned(folder / _OWNER) as found:
+            if found:
                 shutil.rmtree(folder, ignore_errors=True)
                 return not folder.exists()
-        finally:
-            os.close(owner)
     return False
+
+
+def own(path: Path, flags: int = 0) -> int | None:
+    """Open and lock a file; -1 where there are no locks, None if it was removed."""
+    owner = os.open(path, os.O_RDONLY | flags, 0o666)
+    if fcntl is None:
+        os.close(owner)
+        return -1
+    with contextlib.suppress(OSError):  # no longer than another run looks at it
+        fcntl.flock(owner, fcntl.LOCK_EX)
+    if path.exists():
+        return owner
+    os.close(owner)
+    return None
+
+
+def remove_files(folder: Path, name: re.Pattern[str]) -> None:
+    """Remove files of such names whose process is gone."""
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if name.fullmatch(entry.name):
+                path = Path(entry.path)
+                with contextlib.suppress(OSError), _abandoned(path) as left:
+                    if left:
+                        path.unlink()
+
+
+@contextlib.contextmanager
+def _abandoned(path: Path) -> Iterator[bool]:
+    """Tell whether a file is locked by nobody else, and lock it."""
+    owner = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+    try:
+        # The lock may be that of a file that another run has just removed.
+        yield _locked(owner) and os.path.samestat(os.fstat(owner), path.lstat())
+    finally:
+        os.close(owner)
 
 
 def _locked(owner: int) -> bool:

@@ -125,6 +125,8 @@ def _told(error: BaseException, signals: Sequence[int]) -> int:
             return _fail(str(error), LABEL)
         case LedgerUnavailableError():
             return _fail(str(error), LATER)
+        case LedgerError() if error.errno in _places.EXHAUSTED:
+            return _fail(str(error), EXHAUSTED)
         case LedgerError():
             return _fail(str(error), LEDGER)
         case ParameterError() | DTypeError() | CalibrationError():

@@ -14,8 +14,10 @@ import os
 import re
 import secrets
 import shutil
+import signal
 import stat
 import sys
+import threading
 import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -25,7 +27,7 @@ from types import TracebackType
 from typing import Any, BinaryIO, cast
 from urllib.parse import unquote, urlsplit
 
-from fastdp._spill import Spill
+from fastdp._spill import Spill, own, remove_files
 from fastdp.exceptions import (
     ExhaustedError,
     FastDPError,
@@ -37,6 +39,9 @@ STANDARD = "-"
 
 #: What the system says where a disk, or a user's share of it, is full.
 EXHAUSTED = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
+
+#: Signals at which a command ends.
+_ENDING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGALRM")
 
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.:-]*)://")
 
@@ -415,7 +420,7 @@ class AtomicOutput:
     """A file that appears whole at its path when the block ends well.
 
     The temporary file lies in the same folder; it is removed on every failure,
-    an interrupt included.
+    an interrupt included, and after a kill by the next run that writes the file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -423,15 +428,28 @@ class AtomicOutput:
         #: Whether it is published; else all stays as it was.
         self.wanted = True
         self.temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
+        self._owners: list[int] = []
 
     def __enter__(self) -> Path:
+        name = rf"\.{re.escape(self.path.name)}\.[0-9a-f]{{16}}\.(part|old)"
+        remove_files(self.path.parent, re.compile(name))
         try:
             # Never an existing file; permissions follow the user's umask.
-            flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
-            os.close(os.open(self.temporary, flags, 0o666))
+            while not self.owns(self.temporary, os.O_CREAT | os.O_EXCL):
+                pass  # another run took it for abandoned
         except OSError as error:
             raise _cannot_write(self.path, error) from None
+        except BaseException:
+            self.temporary.unlink(missing_ok=True)
+            raise
         return self.temporary
+
+    def owns(self, path: Path, flags: int = 0) -> bool:
+        """Lock a file until the end of the block; tell whether it is still there."""
+        owner = own(path, flags)
+        if owner is not None and owner >= 0:
+            self._owners.append(owner)
+        return owner is not None
 
     def __exit__(
         self,
@@ -443,7 +461,10 @@ class AtomicOutput:
             if kind is None and self.wanted:
                 self._publish()
         finally:
-            self.temporary.unlink(missing_ok=True)
+            with _undisturbed():
+                self.temporary.unlink(missing_ok=True)
+                while self._owners:
+                    os.close(self._owners.pop())
         if isinstance(error, OSError) and not isinstance(error, FastDPError):
             raise _cannot_write(self.path, error) from None
 
@@ -461,6 +482,24 @@ class AtomicOutput:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Put off what a signal raises: files are put in place or removed in no time."""
+    received: list[int] = []
+    usual: dict[int, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        for one in (signal.Signals[n] for n in _ENDING if hasattr(signal, n)):
+            if callable(signal.getsignal(one)):
+                usual[one] = signal.signal(one, lambda n, _: received.append(n))
+    try:
+        yield
+    finally:
+        for number, handler in usual.items():
+            signal.signal(number, handler)
+        for number in received:
+            signal.raise_signal(number)
 
 
 class Together:
@@ -497,7 +536,7 @@ class Together:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        with self._stack:
+        with _undisturbed(), self._stack:
             if kind is None:
                 self._publish()
 
@@ -534,11 +573,13 @@ def _kept_aside(one: AtomicOutput) -> Path | None:
     if not one.path.exists():
         return None
     old = _aside(one)
-    try:
-        os.link(one.path, old)
-    except OSError:  # not every file system has links
-        shutil.copy2(one.path, old)
-    return old
+    while True:
+        try:
+            os.link(one.path, old)
+        except OSError:  # not every file system has links
+            shutil.copy2(one.path, old)
+        if one.owns(old):
+            return old
 
 
 class _CopiedOutput:

@@ -305,18 +305,21 @@ class SqliteStore:
                 raise self._locked() from None
             if name == "SQLITE_NOTADB":
                 raise LedgerError(f"{self.where} is not a ledger of fastdp") from None
-            raise LedgerError(
-                f"the ledger {self.where} cannot be used: SQLite says {name}; nothing "
-                "was released"
-            ) from None
+            full = errno.ENOSPC if name == "SQLITE_FULL" else None
+            raise self._unusable(f"SQLite says {name}", full) from None
         except OSError as error:
             if isinstance(error, FastDPError):
                 raise
             reason = os.strerror(error.errno or 0)
-            raise LedgerError(
-                f"the ledger {self.where} cannot be used: {reason}; nothing was "
-                "released"
-            ) from None
+            raise self._unusable(reason, error.errno) from None
+
+    def _unusable(self, reason: str, number: int | None) -> LedgerError:
+        """Return the error of a reason, with the system's number of it."""
+        found = LedgerError(
+            f"the ledger {self.where} cannot be used: {reason}; nothing was released"
+        )
+        found.errno = number
+        return found
 
     # ---- care --------------------------------------------------------------------
 

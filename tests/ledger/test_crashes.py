@@ -1,6 +1,7 @@
 """Killed at every statement, at random instants, under threads and forks."""
 
 import contextlib
+import errno
 import json
 import os
 import random
@@ -364,8 +365,9 @@ def test_a_full_disk_is_an_error_and_nothing_is_shown(tmp_path, journal):
                 answer = book.release(NOISE, cells, label=f"b{number}", budgets="all")
                 shown.append(answer)
 
-        with pytest.raises(LedgerError, match="SQLITE_FULL; nothing was released"):
+        with pytest.raises(LedgerError, match="SQLITE_FULL; nothing was rel") as told:
             fill()
+        assert told.value.errno == errno.ENOSPC  # the command's exit code is 7
     with ledger.open(path) as book:
         assert book.audit().ok
         for number, answer in enumerate(shown):

@@ -18,7 +18,7 @@ import pytest
 
 import fastdp
 from fastdp import _spill, exceptions
-from fastdp.cli import main
+from fastdp.cli import _places, main
 from tests.tables import SECRET, write_parquet
 
 pa = pytest.importorskip("pyarrow")
@@ -26,11 +26,13 @@ pytest.importorskip("duckdb")
 pytest.importorskip("fcntl")
 
 HOLDER = """
+import os
 from fastdp._spill import Spill
 spill = Spill()
 (spill.path / "rows").write_bytes(b"private")
 print(spill.path, flush=True)
 input()
+os._exit(0)
 """
 
 
@@ -90,6 +92,17 @@ def test_the_command_removes_them_and_says_so(
     said = capsys.readouterr().err
     assert "removed 1 folders that killed runs had left in TMPDIR" in said
     assert list(temporary.iterdir()) == []
+
+
+def test_the_next_run_removes_a_file_that_was_half_written(tmp_path: Path) -> None:
+    path, other = tmp_path / "out.csv", tmp_path / ".out.csv.0.part"
+    for name in (".out.csv.0123456789abcdef.part", ".out.csv.0123456789abcdef.old"):
+        (tmp_path / name).write_text("left by a kill")
+    other.write_text("of something else")
+    with _places.AtomicOutput(path) as first, _places.AtomicOutput(path) as second:
+        assert {*tmp_path.iterdir()} == {first, second, other}
+        first.write_text("whole")
+    assert {*tmp_path.iterdir()} == {path, other}
 
 
 ENDING = (signal.SIGTERM, signal.SIGHUP)
