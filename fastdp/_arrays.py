@@ -21,6 +21,9 @@ from fastdp.exceptions import DTypeError, ParameterError
 #: Step, lower and upper clamping bound, and what NaN counts as.
 Grid: TypeAlias = "tuple[float, float, float, float]"
 
+#: Shape of what is drawn, as in numpy.
+Size: TypeAlias = "int | tuple[int, ...] | None"
+
 #: Where a call's key comes from: an open call, or a stream (None: fresh) for one.
 Source: TypeAlias = "_core.Call | Stream | None"
 

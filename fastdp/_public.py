@@ -13,7 +13,8 @@ def show(namespace: dict[str, Any]) -> None:
     module = namespace["__name__"]
     for name in namespace["__all__"]:
         value = namespace.get(name)
-        if isinstance(value, (type, FunctionType)):
+        # a wrapper of the core is no function of Python's
+        if isinstance(value, (type, FunctionType)) or hasattr(value, "__wrapped__"):
             own = value.__module__
             if own.startswith("fastdp.") and own.count(".") >= module.count("."):
                 value.__module__ = module

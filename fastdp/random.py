@@ -8,19 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from functools import partial
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
-from fastdp import (
-    _arrays,
-    _core,
-    _laws,
-    _selection,
-    _validate,
-)
+from fastdp import _arrays, _core, _laws, _public, _selection, _validate
 from fastdp._stream import Stream, check_stream
+from fastdp._uniform import allocate, bytes, integers, permutation, shuffle
 from fastdp._validate import ONE, Real
 from fastdp.exceptions import DTypeError, ParameterError
 
@@ -38,15 +32,10 @@ __all__ = [
 ]
 
 _Array: TypeAlias = "np.ndarray[Any, Any]"
-_Size: TypeAlias = "int | tuple[int, ...] | None"
 
 #: Most distinct laws of one call with a parameter array.
 MAX_DISTINCT = 65536
-
 _Law = TypeVar("_Law", _core.Sampler, _core.Bernoulli)
-
-_builtin_bytes = bytes
-_ndarray = np.ndarray
 
 
 # --- noise ----------------------------------------------------------------------
@@ -56,7 +45,7 @@ _ndarray = np.ndarray
 def discrete_laplace(
     scale: Real | _Array,
     *,
-    size: _Size = None,
+    size: _arrays.Size = None,
     out: _Array | None = None,
     stream: Stream | None = None,
     workers: int = 1,
@@ -87,11 +76,8 @@ def discrete_laplace(
 
     Raises
     ------
-    DTypeError
-        `scale` is not a real number, `stream` is a seed or a generator, or `out`
-        has a wrong dtype or layout.
-    ParameterError
-        `scale`, `size`, `workers` or the shape of `out` breaks its rule.
+    DTypeError, ParameterError
+        A parameter is refused; `stream` must not be a seed or a generator.
     EntropyError
         The operating system gave no randomness; `out` is filled with zeros.
 
@@ -119,7 +105,7 @@ def discrete_laplace(
 def discrete_gaussian(
     sigma: Real | _Array,
     *,
-    size: _Size = None,
+    size: _arrays.Size = None,
     out: _Array | None = None,
     stream: Stream | None = None,
     workers: int = 1,
@@ -165,9 +151,7 @@ def discrete_gaussian(
 
 
 class _Family(Generic[_Law]):
-    """The laws of one parameter. Those of ints and floats are kept by value, and found
-    before any exact rational is made: equal numbers have one law.
-    """
+    """The laws of one parameter; those of ints and floats are kept by value."""
 
     __slots__ = ("_kept", "_make", "name")
 
@@ -190,33 +174,31 @@ class _Family(Generic[_Law]):
         return law
 
 
-def _laplace(name: str, scale: Any) -> _core.Sampler:
-    return _laws.laplace_sampler(_validate.positive(name, scale))
-
-
-def _gaussian(name: str, sigma: Any) -> _core.Sampler:
-    return _laws.gaussian_sampler(_validate.positive(name, sigma))
-
-
-def _bits(name: str, p: Any) -> _core.Bernoulli:
-    return _laws.bernoulli_law(_validate.between(name, p, Fraction(0), Fraction(1)))
-
-
-_LAPLACE, _GAUSSIAN = _Family("scale", _laplace), _Family("sigma", _gaussian)
-_BITS = _Family("p", _bits)
+_LAPLACE = _Family(
+    "scale", lambda name, s: _laws.laplace_sampler(_validate.positive(name, s))
+)
+_GAUSSIAN = _Family(
+    "sigma", lambda name, s: _laws.gaussian_sampler(_validate.positive(name, s))
+)
+_BITS = _Family(
+    "p",
+    lambda name, p: _laws.bernoulli_law(
+        _validate.between(name, p, Fraction(0), Fraction(1))
+    ),
+)
 
 
 def _noise(
     family: _Family[_core.Sampler],
     parameter: Any,
-    size: _Size,
+    size: _arrays.Size,
     out: _Array | None,
     stream: Stream | None,
     workers: int,
 ) -> Any:
     if stream is not None:
         check_stream(stream)
-    if isinstance(parameter, _ndarray):
+    if isinstance(parameter, np.ndarray):
         return _noise_each(family, parameter, size, out, stream, workers)
     law = family.law(parameter)
     if size is None and out is None:
@@ -226,7 +208,7 @@ def _noise(
     return _arrays.fill(law, None, _result(size, out), stream, workers)
 
 
-def _result(size: _Size, out: _Array | None) -> _Array | tuple[int, ...]:
+def _result(size: _arrays.Size, out: _Array | None) -> _Array | tuple[int, ...]:
     """Return `out`, checked against `size`, or the shape of a new array."""
     if size is None and _core.plain(out, False, True):
         return out  # the short way
@@ -242,7 +224,7 @@ def _result(size: _Size, out: _Array | None) -> _Array | tuple[int, ...]:
 def _noise_each(
     family: _Family[_core.Sampler],
     parameters: _Array,
-    size: _Size,
+    size: _arrays.Size,
     out: _Array | None,
     stream: Stream | None,
     workers: int,
@@ -267,9 +249,8 @@ def _noise_each(
             f"{name} must have at most {MAX_DISTINCT} distinct values, "
             f"got {len(values)}"
         )
-    # refuses what is out of range before anything is drawn
     for value in values:
-        family.law(value)
+        family.law(value)  # refuses what is out of range before anything is drawn
     result = np.zeros(shape, np.int64) if out is None else _result(shape, out)
     assert isinstance(result, np.ndarray)
     order = np.argsort(index, kind="stable")
@@ -294,7 +275,7 @@ def _noise_each(
 def bernoulli(
     p: Real,
     *,
-    size: _Size = None,
+    size: _arrays.Size = None,
     packed: bool = False,
     out: _Array | None = None,
     stream: Stream | None = None,
@@ -354,14 +335,13 @@ def bernoulli(
     if packed:
         return _packed_bits(law, size, out, stream, workers)
     scalar = size is None and out is None
-    shape = () if size is None else _arrays.shape_of(size)
+    shape = getattr(out, "shape", ()) if size is None else _arrays.shape_of(size)
     if out is None:
         out = np.zeros(shape, np.bool_)
-    elif getattr(out, "dtype", None) == np.uint8:
-        out = _arrays.output(out, out.shape if size is None else shape, out.dtype)
     else:
-        shape = getattr(out, "shape", ()) if size is None else shape
-        out = _arrays.output(out, shape, np.dtype(np.bool_))
+        octets = getattr(out, "dtype", None) == np.uint8
+        dtype = np.dtype(np.uint8 if octets else np.bool_)
+        out = _arrays.output(out, shape, dtype)
     flat = _core.flat(out)
 
     def part(start: int, stop: int, chunk: int) -> None:
@@ -374,7 +354,7 @@ def bernoulli(
 
 def _packed_bits(
     law: _core.Bernoulli,
-    size: _Size,
+    size: _arrays.Size,
     out: _Array | None,
     stream: Stream | None,
     workers: int,
@@ -390,12 +370,9 @@ def _packed_bits(
     if not shape:
         raise ParameterError("size must have a last axis to pack along, got ()")
     columns = shape[-1]
-    row_bytes = -(-columns // 8)
-    packed_shape = (*shape[:-1], row_bytes)
-    if out is None:
-        out = np.zeros(packed_shape, np.uint8)
-    else:
-        out = _arrays.output(out, packed_shape, np.dtype(np.uint8))
+    rows = (*shape[:-1], -(-columns // 8))
+    octets = np.dtype(np.uint8)
+    out = np.zeros(rows, octets) if out is None else _arrays.output(out, rows, octets)
     flat = _core.flat(out)
 
     def part(start: int, stop: int, chunk: int) -> None:
@@ -520,260 +497,4 @@ def exponential_race(
     return _selection.propose(choice, stream, workers).reshape(shape)[()]
 
 
-# --- uniform ----------------------------------------------------------------------
-
-
-@_core.zero_on_failure
-def integers(
-    low: int,
-    high: int | None = None,
-    *,
-    size: _Size = None,
-    out: _Array | None = None,
-    stream: Stream | None = None,
-    workers: int = 1,
-) -> Any:
-    """Draw exactly uniform integers from low, ..., high - 1.
-
-    Parameters
-    ----------
-    low, high : int
-        -2**63 <= low < high <= 2**63. With one argument the range is 0 ... low - 1.
-    size, stream, workers
-        As in `discrete_laplace`.
-    out : ndarray of int64, optional
-        Array to write into.
-
-    Returns
-    -------
-    numpy.int64 or ndarray of int64
-
-    Raises
-    ------
-    DTypeError, ParameterError, EntropyError
-        As in `discrete_laplace`.
-
-    Privacy
-    -------
-    Exactly uniform (rejection, no modulo bias) and unpredictable. Timing class T2.
-
-    References
-    ----------
-    Lemire, "Fast random integer generation in an interval", ACM TOMACS 2019.
-
-    Examples
-    --------
-    >>> import fastdp
-    >>> fastdp.random.integers(1, 7) in range(1, 7)
-    True
-    """
-    check_stream(stream)
-    if high is None:
-        low, high = 0, low
-    low = _validate.integer("low", low, -(2**63), 2**63 - 1)
-    high = _validate.integer("high", high, low + 1, 2**63)
-    workers = _validate.integer("workers", workers, 1)
-    span = (high - low) % 2**64
-    scalar = size is None and out is None
-    if out is not None:
-        shape = getattr(out, "shape", ()) if size is None else _arrays.shape_of(size)
-        out = _arrays.output(out, shape, np.dtype(np.int64))
-    else:
-        out = np.zeros(() if size is None else _arrays.shape_of(size), np.int64)
-    flat = _core.flat(out)
-
-    def part(start: int, stop: int, chunk: int) -> None:
-        _core.fill_integers(call, low, span, flat[start:stop], chunk)
-
-    with _core.Call(stream, out) as call:
-        _arrays.in_parallel(part, flat.size, _core.INTEGERS_CHUNK, workers)
-    return out[()] if scalar else out
-
-
-def bytes(n: int, *, stream: Stream | None = None) -> _builtin_bytes:
-    """Return `n` uniformly random bytes.
-
-    Raises
-    ------
-    DTypeError, ParameterError
-        `n` is not an int >= 0, or `stream` is not a stream.
-    EntropyError
-        The operating system gave no randomness.
-
-    Privacy
-    -------
-    Keystream of a fresh 256-bit key. Timing class T2.
-
-    Examples
-    --------
-    >>> import fastdp
-    >>> len(fastdp.random.bytes(5))
-    5
-    """
-    n = _validate.integer("n", n, 0, _arrays.MOST)
-    with _core.Call(check_stream(stream)) as call:
-        result: _builtin_bytes = _core.fill_bytes(call, n)
-    return result
-
-
-def permutation(n: int, *, stream: Stream | None = None) -> _Array:
-    """Return an exactly uniform permutation of 0, ..., n - 1.
-
-    Parameters
-    ----------
-    n : int
-        >= 0.
-    stream : Stream, optional
-        As in `discrete_laplace`.
-
-    Returns
-    -------
-    ndarray of int64, shape (n,)
-
-    Raises
-    ------
-    DTypeError, ParameterError, EntropyError
-        As in `bytes`.
-
-    Privacy
-    -------
-    Every permutation has the same probability. Timing class T0: the memory access
-    pattern follows the permutation.
-
-    References
-    ----------
-    Fisher and Yates 1938; Knuth, "The Art of Computer Programming", vol. 2, 3.4.2.
-
-    Examples
-    --------
-    >>> import fastdp
-    >>> sorted(fastdp.random.permutation(4).tolist())
-    [0, 1, 2, 3]
-    """
-    check_stream(stream)
-    out = np.zeros(_validate.integer("n", n, 0, _arrays.MOST), np.int64)
-    with _core.Call(stream, out) as call:
-        _core.fill_permutation(call, out)
-    return out
-
-
-def allocate(
-    records: int, *, steps: int, selected: int = 1, stream: Stream | None = None
-) -> tuple[_Array, _Array]:
-    """Give each record `selected` of `steps` steps, exactly uniform, independently.
-
-    The batches of one epoch of training: every record is seen, and no record's steps
-    depend on another's. Sizes vary. Make a fresh allocation for each epoch.
-
-    Parameters
-    ----------
-    records : int
-        >= 0; records are numbered from 0.
-    steps : int
-        In [1, 2**32].
-    selected : int
-        Distinct steps of each record, in [1, steps]. Every set of as many steps has
-        the same probability.
-    stream : Stream, optional
-        As in `discrete_laplace`.
-
-    Returns
-    -------
-    order : ndarray of int64, shape (records * selected,)
-        Records by steps: step i has `order[starts[i] : starts[i + 1]]`, ascending.
-    starts : ndarray of int64, shape (steps + 1,)
-
-    Raises
-    ------
-    DTypeError, ParameterError, EntropyError
-        As in `permutation`.
-
-    Privacy
-    -------
-    Where a step adds noise to a sum over its batch and divides by a public number
-    (not by the batch's size), an epoch is a `RandomAllocationEvent` of the step's
-    event, for a record added or removed (docs/proofs/allocation.md). Keep the
-    allocation private: neither the records nor the sizes of batches may be shown.
-    Timing class T0: the memory access pattern follows the allocation.
-
-    References
-    ----------
-    Floyd in Bentley, "Programming pearls: a sample of brilliance", CACM 1987 (sets of
-    steps).
-
-    Examples
-    --------
-    >>> import fastdp
-    >>> order, starts = fastdp.random.allocate(10, steps=3)
-    >>> batches = [order[starts[i] : starts[i + 1]] for i in range(3)]
-    >>> sorted(record for batch in batches for record in batch.tolist())
-    [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]
-    """
-    check_stream(stream)
-    records = _validate.integer("records", records, 0, _arrays.MOST)
-    steps = _validate.integer("steps", steps, 1, 2**32)
-    selected = _validate.integer("selected", selected, 1, steps)
-    if records * selected > _arrays.MOST:
-        raise ParameterError(f"selected must be at most {_arrays.MOST} // records")
-    wide = steps > 2**16
-    chosen = np.zeros((records, selected), np.uint32 if wide else np.uint16)
-    try:
-        for i, last in enumerate(range(steps - selected, steps)):
-            drawn = integers(last + 1, size=records, stream=stream)
-            taken = (chosen[:, :i] == drawn[:, np.newaxis]).any(axis=1)
-            chosen[:, i] = drawn
-            chosen[taken, i] = last
-            _core.zero(drawn)
-        # numpy sorts 16 bits in passes over bytes
-        flat = chosen.reshape(-1)
-        order = (flat & 0xFFFF).astype(np.uint16).argsort(kind="stable")
-        if wide:
-            order = order[(flat[order] >> 16).astype(np.uint16).argsort(kind="stable")]
-        order //= selected
-        starts = np.zeros(steps + 1, np.int64)
-        np.cumsum(np.bincount(flat, minlength=steps), out=starts[1:])
-    finally:
-        _core.zero(chosen)
-    return order, starts
-
-
-@partial(_core.zero_on_failure, name="x")
-def shuffle(x: _Array, *, stream: Stream | None = None) -> None:
-    """Put the rows of an array in an exactly uniform random order, in place.
-
-    Parameters
-    ----------
-    x : ndarray
-        At least one-dimensional and writeable; moved along its first axis.
-    stream : Stream, optional
-        As in `discrete_laplace`.
-
-    Raises
-    ------
-    DTypeError
-        `x` is not a writeable array with a first axis, or holds objects.
-    EntropyError
-        The operating system gave no randomness; `x` is filled with zeros.
-
-    Privacy
-    -------
-    As `permutation`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import fastdp
-    >>> x = np.arange(5)
-    >>> fastdp.random.shuffle(x)
-    >>> int(x.sum())
-    10
-    """
-    if not isinstance(x, np.ndarray) or x.ndim == 0 or x.dtype.hasobject:
-        raise DTypeError("x must be an ndarray with a first axis and no objects")
-    if not x.flags.writeable:
-        raise DTypeError("x must be writeable")
-    order = permutation(len(x), stream=stream)
-    try:
-        x[...] = x[order]
-    finally:
-        _core.zero(order)
+_public.show(globals())

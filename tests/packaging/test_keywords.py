@@ -15,7 +15,7 @@ from tests.packaging.test_names import LISTING
 #: Annotations of plain numbers, and of what may be broadcast from one.
 NUMBER = re.compile(r"\b(Real|int|float|Fraction|Decimal|ArrayLike)\b")
 #: What holds numbers but is none.
-HOLDER = re.compile(r"Callable|Mapping|Iterable|Sequence|tuple|list|dict|_Size")
+HOLDER = re.compile(r"Callable|Mapping|Iterable|Sequence|tuple|list|dict")
 
 #: Public names of modules without a list.
 UNLISTED = {"fastdp.mechanisms.pate": ["PATEDivergence"]}

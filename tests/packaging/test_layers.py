@@ -108,9 +108,10 @@ MAY_IMPORT = {
     # of the extension one function: sums of losses, when a profile is read
     "accounting": {*_FLOOR, "_core", "_factors", "_special", "distributions"},
     "calibration": {*_FLOOR, "accounting", "distributions"},
+    "_uniform": {*_FLOOR, "_arrays", "_core", "_stream"},
     "random": {
         *_FLOOR,
-        *("_arrays", "_core", "_laws", "_selection", "_stream"),
+        *("_arrays", "_core", "_laws", "_selection", "_stream", "_uniform"),
     },
     "_points": {"_core", "_exact", "_stream", "random"},
     "mechanisms": {

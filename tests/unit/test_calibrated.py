@@ -284,7 +284,7 @@ def test_a_thousand_entries_next_to_a_tie_are_charged() -> None:
 @pytest.mark.parametrize("make", [fastdp.Laplace, fastdp.Gaussian])
 def test_the_default_grid_is_charged_for_all_entries_that_it_takes(make: Any) -> None:
     m = make(1.0, sensitivity=0.2)
-    most = calibration.UNKNOWN_COORDINATES
+    most = calibration._grid.UNKNOWN_COORDINATES
     assert m.coordinates == most == 2**20
     step = Fraction(m.granularity)
     # Halfway between two points, and next to it, in every entry.

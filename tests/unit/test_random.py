@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import fastdp
+from fastdp import _uniform
 from fastdp.exceptions import DTypeError, EntropyError, FastDPError, ParameterError
 from fastdp.testing import FixedStream
 from tests.privacy.streams import BrokenStream, CountingStream, KeyStream
@@ -214,7 +215,7 @@ def test_every_set_of_steps_has_as_many_draws(
         asked.append(high)
         return next(every)
 
-    monkeypatch.setattr(R, "integers", integers)
+    monkeypatch.setattr(_uniform, "integers", integers)
     records = math.prod(sizes)
     order, starts = R.allocate(records, steps=steps, selected=selected)
     assert asked == list(sizes)
