@@ -24,7 +24,7 @@ from fastdp.accounting._calibrate import calibrate_count
 from fastdp.accounting._facts import facts_of, require_rho
 from fastdp.accounting._numeric import shortened_up
 from fastdp.accounting._record import Record
-from fastdp.accounting.events import Event, GaussianEvent, GDPEvent, Relation, ZCDPEvent
+from fastdp.accounting.events import Event, GaussianEvent, GDPEvent, Relation
 from fastdp.accounting.events._base import HasEvent, as_event, check_event, relation_of
 from fastdp.accounting.rdp import renyi_divergence
 from fastdp.exceptions import (
@@ -100,16 +100,15 @@ class PrivacyFilter(Record[Spent], Generic[Spent]):
 
     def _refused(self, event: Event) -> UnsupportedEventError:
         """Return the error for an event of another notion, and what to use."""
-        kind = type(event).__name__
-        noise = "Gaussian" in kind or isinstance(event, ZCDPEvent)
-        other = (
-            "use ZCDPFilter(zcdp_to_rho(epsilon=..., delta=...)), of "
-            "fastdp.accounting.conversions"
-            if noise
-            else "for repetitions of one event use a DeclaredFilter"
+        facts, other = (
+            facts_of(event),
+            "for repetitions of one event use DeclaredFilter",
         )
+        if (facts.stated(), facts.rho()) != (None, None):
+            other = "ApproximateFilter(epsilon=..., delta=...) takes it"
         return UnsupportedEventError(
-            f"{type(self).__name__} takes {self._TAKES}, got {kind}: {other}"
+            f"{type(self).__name__} takes {self._TAKES}, got "
+            f"{type(event).__name__}: {other}"
         )
 
     def __repr__(self) -> str:
@@ -420,11 +419,12 @@ class _Broken:
 
 
 class ApproximateFilter(PrivacyFilter[_Broken]):
-    """A budget of (epsilon, delta) for pure and (epsilon, delta) events.
+    """A budget of (epsilon, delta) for events that have an epsilon or a rho.
 
-    The events' own deltas may add up to delta - slack. Their epsilons are covered as
-    long as they add up to `epsilon`, or as epsilon tanh(epsilon/2) of all adds up to
-    a rho that gives (epsilon, slack): the latter allows more small events.
+    The events' own deltas may add up to delta - slack. The rest is covered as long as
+    the epsilons add up to `epsilon`, or the rhos to one that gives (epsilon, slack): an
+    event of epsilon has rho epsilon tanh(epsilon/2). The latter allows more small
+    events, and is what is left once an event has a rho alone, such as Gaussian noise.
 
     Parameters
     ----------
@@ -433,8 +433,8 @@ class ApproximateFilter(PrivacyFilter[_Broken]):
     delta : int, float, Fraction or Decimal
         The budget, > 0 and < 1.
     slack : int, float, Fraction or Decimal, optional
-        The part of delta that the sum of many epsilons may use, > 0 and at most
-        delta; half of it when None.
+        The part of delta that the sum of rhos may use, > 0 and at most delta; a tenth
+        of it when None.
     neighboring_relation : NeighboringRelation, optional
         The relation that all events must have; None takes that of the first.
 
@@ -444,7 +444,7 @@ class ApproximateFilter(PrivacyFilter[_Broken]):
     Privacy" (2023), Theorem 1, with the larger rho of the best conversion.
     """
 
-    _TAKES = "(epsilon, delta) events"
+    _TAKES = "events with (epsilon, delta) or rho"
 
     def __init__(
         self,
@@ -456,7 +456,7 @@ class ApproximateFilter(PrivacyFilter[_Broken]):
     ) -> None:
         self._epsilon = _written("epsilon", epsilon)
         whole = _validate.open_unit("delta", _validate.written(delta))
-        part = whole / 2 if slack is None else _validate.exact("slack", slack)
+        part = whole / 10 if slack is None else _validate.exact("slack", slack)
         part = _validate.between("slack", part, Fraction(0), whole)
         part = _validate.positive("slack", part)
         self._delta, self._slack = whole - part, part
@@ -470,16 +470,27 @@ class ApproximateFilter(PrivacyFilter[_Broken]):
 
     @property
     def spent_epsilon(self) -> Fraction:
-        """The sum of the events' epsilons: exact where rational, else rounded up."""
+        """The sum of the events' epsilons: exact where rational, else rounded up.
+
+        Above the budget's where an event has none: rhos alone count from then on.
+        """
         return self._snapshot().epsilon
 
     def _begin(self) -> _Broken:
         return _Broken()
 
     def _step(self, state: _Broken, event: Event, count: int) -> _Broken:
-        pair = facts_of(event).stated()
+        facts = facts_of(event)
+        pair = facts.stated()
         if pair is None:
-            raise self._refused(event)
+            alone = facts.rho()
+            if alone is None:
+                raise self._refused(event)
+            return _Broken(
+                max(state.epsilon, self._epsilon + 1),  # more than can be covered
+                shortened_up(state.rho + count * alone),
+                state.delta,
+            )
         epsilon, delta = pair
         rho = Fraction(conversions.pure_to_rho(epsilon)) if epsilon > 0 else epsilon
         return _Broken(
@@ -499,12 +510,18 @@ class ApproximateFilter(PrivacyFilter[_Broken]):
 
     def _left(self) -> str:
         spent = self._snapshot()
-        by_sum = max(self._epsilon - spent.epsilon, Fraction(0))
-        return f"epsilon {_decimal(by_sum)} as a sum, own delta " + _decimal(
-            self._delta - spent.delta
-        )
+        rho = _decimal(max(self._rho - spent.rho, Fraction(0)))
+        delta = _decimal(self._delta - spent.delta)
+        if spent.epsilon > self._epsilon:
+            return f"rho {rho}, own delta {delta}"
+        by_sum = _decimal(self._epsilon - spent.epsilon)
+        return f"epsilon {by_sum} as a sum, or rho {rho}, own delta {delta}"
 
     def _shortage(self, state: _Broken) -> str:
-        epsilon = _decimal(state.epsilon - self._state.epsilon, ROUND_CEILING)
-        delta = _decimal(state.delta - self._state.delta, ROUND_CEILING)
-        return f"epsilon {epsilon}, delta {delta} was asked, {self._left()} is left"
+        before = self._state
+        alone = before.epsilon > self._epsilon or state.epsilon == self._epsilon + 1
+        asked = []
+        for name in ("rho" if alone else "epsilon", "delta"):
+            cost = getattr(state, name) - getattr(before, name)
+            asked.append(f"{name} {_decimal(cost, ROUND_CEILING)}")
+        return f"{', '.join(asked)} was asked, {self._left()} is left"

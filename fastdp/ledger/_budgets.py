@@ -31,6 +31,7 @@ from fastdp.exceptions import (
     DTypeError,
     LedgerError,
     ParameterError,
+    UnsupportedEventError,
 )
 from fastdp.ledger._receipts import Receipt
 from fastdp.ledger._terms import canonical, event_from
@@ -180,7 +181,13 @@ class Budget:
                 f"the event's group_size must be that of budget {self.name!r}, "
                 f"{admission._group_size}, got {event.group_size}"
             )
-        after = admission._after(event, count)
+        try:
+            after = admission._after(event, count)
+        except UnsupportedEventError as error:
+            raise UnsupportedEventError(
+                f"budget {self.name!r} cannot hold the release: {error}; nothing was "
+                "spent"
+            ) from None
         if not admission._within(after):
             raise BudgetExceededError(
                 f"budget {self.name!r} ({admission._budget()}) does not cover the "

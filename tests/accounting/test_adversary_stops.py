@@ -182,6 +182,12 @@ CASES = {
         lambda: lambda _: 0.2,
         (1.0,),
     ),
+    "approximate, noise": (
+        [response(5), gaussian(2.0), broken(3, Fraction(1, 50))],
+        lambda: ApproximateFilter(epsilon=1, delta=0.2, slack=0.15),
+        lambda: lambda _: 0.2,
+        (1.0,),
+    ),
     "declared": (ONE, declared, lambda: lambda _: 0.05, (1.0,)),
 }
 
@@ -273,6 +279,18 @@ def test_a_delta_that_is_not_shared_is_found():
         return 0.02 * counts[0] <= rho and counts[1] <= 2 and counts[0] <= 30
 
     assert excess(menu, covers, lambda _: 0.05, (1.0,)) > 1e-2
+
+
+def test_a_branch_that_forgets_noise_is_found():
+    """A filter whose sum of epsilons is within, whatever rho alone was spent."""
+    menu = [response(5), gaussian(1.0)]
+    rho = zcdp_to_rho(epsilon=1, delta=0.15)
+
+    def covers(counts):
+        epsilons, rhos = 0.5 * counts[0], 0.123 * counts[0] + 0.5 * counts[1]
+        return rhos <= rho or (epsilons <= 1 and counts[1] <= 1)
+
+    assert excess(menu, covers, lambda _: 0.15, (1.0,)) > 1e-2
 
 
 def test_an_accountant_in_the_place_of_an_odometer_is_found():

@@ -20,7 +20,6 @@ from fastdp.exceptions import (
     LabelConflictError,
     ParameterError,
     UnitMismatchError,
-    UnsupportedEventError,
 )
 from fastdp.frames import _recipe
 from fastdp.frames._duckdb import DuckDB
@@ -684,7 +683,7 @@ def test_a_budget_is_looked_at_before_a_record_is_read(ledger: Any) -> None:
     charge = {"ledger": ledger, "label": "w", "budgets": "towns", "keys": KEYS}
     for change, error, message in (
         ({"epsilon": 10}, BudgetExceededError, "does not cover"),
-        ({"rho": 1}, UnsupportedEventError, "takes"),
+        ({"rho": 9}, BudgetExceededError, "does not cover"),
         ({"epsilon": 1, "unit": "row"}, UnitMismatchError, "this release is per 'row'"),
     ):
         with pytest.raises(error, match=message):

@@ -5,6 +5,7 @@ import itertools
 import math
 import os
 import pickle
+import re
 import threading
 from dataclasses import replace
 from decimal import Decimal
@@ -20,6 +21,7 @@ from fastdp.accounting import (
     ApproximateAccountant,
     ApproximateDPEvent,
     ApproximateFilter,
+    ComposedEvent,
     DeclaredFilter,
     GaussianEvent,
     GDPEvent,
@@ -62,7 +64,7 @@ FILTERS = [
     (
         lambda: ApproximateFilter(epsilon=100, delta=Fraction(1, 100)),
         ApproximateDPEvent(epsilon=1, delta=Fraction(1, 1000)),
-        5,
+        9,
     ),
 ]
 all_filters = pytest.mark.parametrize(("make", "event", "covered"), FILTERS)
@@ -153,7 +155,7 @@ def test_relations_are_not_mixed(make, event, covered):
         (GDPFilter(1), LaplaceEvent(sensitivity=1, scale=100)),
         (
             ApproximateFilter(epsilon=1, delta=0.1),
-            GaussianEvent(sensitivity=1, sigma=100),
+            TCDPEvent(rho=0.1, omega=3),
         ),
     ],
 )
@@ -200,7 +202,7 @@ def test_what_is_spent_and_remains():
 
 
 def test_many_small_events_fit_into_an_approximate_budget():
-    epsilon, slack = 1, 5e-7
+    epsilon, slack = 1, 1e-7
     budget = ApproximateFilter(epsilon=epsilon, delta=1e-6)
     small = PureDPEvent(Fraction(1, 1000))
     published = 0  # sqrt(2 ln(1/slack) sum e^2) + sum e^2 / 2 <= epsilon
@@ -346,16 +348,27 @@ def test_a_refusal_says_what_was_asked_and_what_is_left():
     both = ApproximateFilter(epsilon=1, delta=1e-6)
     with pytest.raises(BudgetExceededError, match="epsilon 3, delta 0 was asked"):
         both.spend(PureDPEvent(3))
-    assert "epsilon 1 as a sum, own delta 0.0000005" in repr(both) or "5e-7" in repr(
-        both
-    )
+    assert re.search(r"epsilon 1 as a sum, or rho 0\.0\d+, own delta 9e-7", repr(both))
+    noise = GaussianEvent(sensitivity=1, sigma=10)
+    with pytest.raises(BudgetExceededError, match=r"rho 0\.05, delta 0 was asked"):
+        both.spend(noise, 10)
+    assert re.search(r" rho 0\.0\d+, own delta 9e-7 left", repr(both.spend(noise)))
+    table = ComposedEvent((ZCDPEvent(0.01), ApproximateDPEvent(epsilon=0, delta=1e-6)))
+    tables = ApproximateFilter(epsilon=3, delta=1e-5)
+    assert tables.covers(table, 9)
+    assert not tables.covers(table, 10)
+    # From then on the sum of epsilons is no way: 1 would fit it.
+    assert not both.covers(PureDPEvent(1))
+    assert both.covers(PureDPEvent(Fraction(1, 20)))
 
 
 def test_a_wrong_notion_says_what_to_use():
     noise = GaussianEvent(sensitivity=1, sigma=2)
-    for budget in (PureFilter(1), ApproximateFilter(epsilon=1, delta=1e-6)):
-        with pytest.raises(UnsupportedEventError, match=r"use ZCDPFilter\(zcdp_to_rho"):
-            budget.spend(noise)
+    with pytest.raises(UnsupportedEventError, match=r"ApproximateFilter\(.* takes it"):
+        PureFilter(1).spend(noise)
+    ApproximateFilter(epsilon=1, delta=1e-6).spend(
+        GaussianEvent(sensitivity=1, sigma=9)
+    )
     with pytest.raises(UnsupportedEventError, match="GDPFilter takes events with a mu"):
         GDPFilter(1).spend(PureDPEvent(1))
 
