@@ -110,6 +110,23 @@ def opacus() -> Iterator[Case]:
             yield "opacus", name, when, draw, event, (0.0, 1.0)
 
 
+def pipeline_dp() -> Iterator[Case]:
+    """Yield its additive mechanisms and ours, for sums at the claim."""
+    from pipeline_dp import NoiseKind, budget_accounting, dp_computations
+
+    from fastdp.adapters import pipeline_dp as after
+
+    bounds = dp_computations.Sensitivities(l0=1, linf=1.0)
+    for kind in (NoiseKind.LAPLACE, NoiseKind.GAUSSIAN):
+        delta = CLAIM["delta"] if kind == NoiseKind.GAUSSIAN else 0
+        spec = budget_accounting.MechanismSpec(kind.convert_to_mechanism_type())
+        spec.set_eps_delta(1.0, delta)
+        theirs = dp_computations.create_additive_mechanism(spec, bounds)
+        for when, m in (("before", theirs), ("after", after._Additive(spec, bounds))):
+            claim, inputs = (1, delta), (0.0, 1.0)
+            yield "pipeline_dp", kind.value, when, m.add_noise, claim, inputs
+
+
 def found(case: Case, draws: int) -> str:
     """Return what the audit found against a claim, by check."""
     *_, draw, claim, inputs = case
@@ -129,7 +146,7 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=20_000)
     chosen = parser.parse_args()
     print(f"Claim: epsilon 1; {chosen.draws:,} draws of each input")
-    for library in (diffprivlib, opendp, opacus):
+    for library in (diffprivlib, opendp, opacus, pipeline_dp):
         if importlib.util.find_spec(library.__name__) is None:
             print(f"{library.__name__}: not installed")
             continue

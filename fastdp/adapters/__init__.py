@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from fastdp.adapters import mbi as mbi
     from fastdp.adapters import opacus as opacus
     from fastdp.adapters import opendp as opendp
+    from fastdp.adapters import pipeline_dp as pipeline_dp
 
-__all__ = ["diffprivlib", "dp_accounting", "mbi", "opacus", "opendp"]
+__all__ = ["diffprivlib", "dp_accounting", "mbi", "opacus", "opendp", "pipeline_dp"]
 
 
 def __getattr__(name: str) -> object:

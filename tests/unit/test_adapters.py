@@ -16,6 +16,7 @@ ADAPTERS = {
     "dp_accounting": ("dp_accounting", "dp_accounting"),
     "opacus": ("opacus", "opacus"),
     "opendp": ("opendp", "opendp"),
+    "pipeline_dp": ("pipeline_dp", "pipeline_dp"),
 }
 
 
