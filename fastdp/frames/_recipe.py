@@ -40,6 +40,8 @@ class Dialect:
         What `HASHES` are, of several cells and of a text.
     total : str
         A sum that holds 2**63 integers of 64 bits.
+    once : str
+        What has a step evaluated once, where an engine must be told.
     """
 
     quote: str
@@ -49,6 +51,7 @@ class Dialect:
     own_hash: str
     sha256: str
     total: str
+    once: str = ""
 
     def quoted(self, name: str) -> str:
         """Return a name of a column as this SQL knows it."""
@@ -64,6 +67,7 @@ DUCKDB = Dialect(
     own_hash="hash(hash({}))",
     sha256="sha256({})",
     total="sum({})",
+    once="materialized ",
 )
 
 SPARK = Dialect(
@@ -111,6 +115,10 @@ class Recipe:
         of the larger bound.
     edges : tuple of (str, tuple of float)
         Columns of numbers whose bins are counted, with the edges of these.
+    cells : tuple of (str, pair of float, int)
+        Columns of numbers that are counted by cell, with bounds and so many equal cells
+        between them. Then there is also a row for each group and cell with a record:
+        `tree` is the place here, -1 of all other rows, `cell` the cell's, `n` how many.
     dialect : Dialect
         The engine's.
     """
@@ -130,11 +138,14 @@ class Recipe:
     squares: tuple[int, ...] = ()
     alone: tuple[int, ...] = ()
     edges: tuple[tuple[str, tuple[float, ...]], ...] = ()
+    cells: tuple[tuple[str, tuple[float, float], int], ...] = ()
     dialect: Dialect = DUCKDB
 
     def sql(self) -> str:
         """Return the group-by; the salt is its one parameter."""
         steps = [] if self.by else [("keys", "  select 0 as g0, 0 as place")]
+        # Both groupings read it, and one evaluation is enough.
+        once = self.dialect.once if self.cells else ""
         steps.append(self._records())
         if self.user is None:
             steps.append(("totals", self._totals("records", "count(*)", self._sums)))
@@ -142,8 +153,13 @@ class Recipe:
             steps += self._kept()
             kept = {name: name for name in self._sums}
             steps.append(("totals", self._totals("kept", "sum(n)", kept)))
-        body = ",\n".join(f"{name} as (\n{text})" for name, text in steps)
-        return f"with {body}\n{self._shown()}"
+        grouped = "records" if self.user is None else "drawn"
+        body = ",\n".join(
+            f"{name} as {once if name == grouped else ''}(\n{text})"
+            for name, text in steps
+        )
+        rows = [self._shown(), *self._cells(grouped)]
+        return f"with {body}\n" + "\nunion all\n".join(rows)
 
     def facts(self) -> dict[str, object]:
         """Return what is asked, wherever the table lies: the same for equals.
@@ -152,8 +168,9 @@ class Recipe:
         """
         asked = {**dataclasses.asdict(self), "source": None, "text": None}
         del asked["long"], asked["dialect"]  # matters of types, and of the engine
-        if not self.edges:  # terms of a plan without them are as they were
-            del asked["edges"]
+        for name in ("edges", "cells"):  # terms without them are as they were
+            if not asked[name]:
+                del asked[name]
         return asked
 
     def survey(self, numbers: list[tuple[str, tuple[float, float]]]) -> str:
@@ -215,8 +232,9 @@ class Recipe:
 
     @property
     def _numbers(self) -> list[str]:
-        """What is made of a record's numbers: integers, and the places of bins."""
+        """What is made of a record's numbers: integers, places of bins, and cells."""
         bins = [f"b{j}" for j in range(len(self.edges))]
+        bins += [f"c{j}" for j in range(len(self.cells))]
         return [*(f"s{i}" for i in range(len(self.values))), *bins]
 
     @property
@@ -258,6 +276,8 @@ class Recipe:
             )
         for j, (name, edges) in enumerate(self.edges):
             columns.append(f"{self._bin(name, edges)} as b{j}")
+        for j, (name, bounds, cells) in enumerate(self.cells):
+            columns.append(f"{self._cell_of(name, bounds, cells)} as c{j}")
         named = ""
         if self.public and self.by:
             same = [f"{self._cell(n)} = keys.g{i}" for i, n in enumerate(self.by)]
@@ -280,6 +300,21 @@ class Recipe:
         ]
         whens.append(f"when {number} <= {_double(edges[-1])} then {len(edges) - 2}")
         return f"case {' '.join(whens)} else -1 end"
+
+    def _cell_of(self, name: str, bounds: tuple[float, float], cells: int) -> str:
+        """Return the place of a number's cell, -1 of one that is missing.
+
+        By the operations of `cells_of` of tables, double for double.
+        """
+        (low, high), number = bounds, f"cast({self._column(name)} as double)"
+        held = f"least(greatest({number}, {_double(low)}), {_double(high)})"
+        scale = _double(cells_in_half(bounds, cells))
+        # A difference of halves has no overflow.
+        place = f"floor(({held} * 0.5e0 - {_double(low / 2)}) * {scale})"
+        return (
+            f"case when {self._column(name)} is null or isnan({number}) then -1\n"
+            f"      else cast(least({place}, {_double(cells - 1.0)}) as int) end"
+        )
 
     def _integer(self, number: str, bounds: tuple[float, float], *, alone: bool) -> str:
         """Return floor(u 2**bits + 1/2), u the place between the bounds in [-1, 1].
@@ -352,13 +387,24 @@ class Recipe:
     def _shown(self) -> str:
         """Show all public keys, or those that occur: these go to a selection."""
         names = ["users", "n", *self._sums]
+        last = ", -1 as tree, -1 as cell" if self.cells else ""
         if not self.public:
-            return f"select {self._keys}, {', '.join(names)} from totals"
+            return f"select {self._keys}, {', '.join(names)}{last} from totals"
         filled = ", ".join(f"coalesce({name}, 0) as {name}" for name in names)
         return (
-            f"select {self._keys}, place, {filled}\n"
+            f"select {self._keys}, place, {filled}{last}\n"
             f"from keys left join totals using ({self._keys})"
         )
+
+    def _cells(self, source: str) -> list[str]:
+        """Return what counts the records of each group by cell."""
+        place = ["0"] if self.public else []
+        zeros = ["0"] * len(self._sums)
+        return [
+            f"select {', '.join([self._keys, *place, '0', 'count(*)', *zeros])}, "
+            f"{j}, c{j}\nfrom {source} where c{j} >= 0 group by {self._keys}, c{j}"
+            for j in range(len(self.cells))
+        ]
 
     # ---- words -------------------------------------------------------------------
 
@@ -381,6 +427,11 @@ class Recipe:
             f"{n}, ':', {_text(part)}" for n, part in zip(lengths, parts, strict=True)
         ]
         return words.sha256.format(f"concat({first}, {', '.join(framed)})")
+
+
+def cells_in_half(bounds: tuple[float, float], cells: int) -> float:
+    """Return how many cells are as wide as a half of the width of the bounds."""
+    return cells / (bounds[1] / 2 - bounds[0] / 2)
 
 
 def tag(salt: str, what: str, parts: list[object]) -> str:

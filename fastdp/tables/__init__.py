@@ -9,10 +9,11 @@ the ledger are here, once. `count`, `mean` and their like are plans of one stati
 from __future__ import annotations
 
 from fastdp import _public
+from fastdp.tables._accuracy import Accuracy
 from fastdp.tables._check import Check
 from fastdp.tables._plan import Plan
 from fastdp.tables._quick import count, histogram, mean, sum, variance
-from fastdp.tables._release import Accuracy, Release
+from fastdp.tables._release import Release
 from fastdp.tables._report import Report
 from fastdp.tables._unit import Rows, Unit
 

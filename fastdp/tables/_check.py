@@ -12,7 +12,7 @@ from fastdp.frames._recipe import Recipe
 from fastdp.mechanisms._keys import distinct
 from fastdp.tables import _run
 from fastdp.tables._memory import Memory
-from fastdp.tables._release import _aligned
+from fastdp.tables._release import aligned
 from fastdp.tables._unit import Unit
 
 if TYPE_CHECKING:
@@ -77,8 +77,8 @@ class Check:
             for groups in sorted({groups for groups, _ in self.kept})
         ]
         shown = [
-            *_aligned(lines, left=True),
-            *(_aligned([*head, *rows]) if head else []),
+            *aligned(lines, left=True),
+            *(aligned([*head, *rows]) if head else []),
         ]
         return "\n".join(["NOT PRIVATE: exact numbers, for the owner alone", *shown])
 

@@ -15,6 +15,7 @@ from fastdp.frames._engines import Engine, require_keys
 from fastdp.frames._recipe import DUCKDB, Recipe
 from fastdp.mechanisms import bound_contributions
 from fastdp.mechanisms._keys import distinct, key_column, kind_of_keys
+from fastdp.tables._quantiles import cells_of, nodes_of
 from fastdp.tables._release import moments_of
 
 if TYPE_CHECKING:
@@ -161,6 +162,12 @@ class Memory(Engine):
             found |= self._sums(recipe, i, None if whole else group, groups)
         for j, (name, edges) in enumerate(recipe.edges):
             found[f"h{j}"] = _binned(self._values[name], edges, group, groups)
+        for j, (name, bounds, cells) in enumerate(recipe.cells):
+            cell = cells_of(self._values[name], bounds, cells)
+            inside = (group >= 0) & (cell >= 0)
+            places = group[inside] * cells + cell[inside]
+            counts = _counts(places, groups * cells).reshape(groups, cells)
+            found[f"t{j}"] = nodes_of(self._plan._tree, counts)
         return found
 
     def _bounded(self, recipe: Recipe, owner: _Array, group: _Array) -> _Array:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from fastdp import _validate, calibration
@@ -29,6 +30,9 @@ _MOVED = {
     "mean": (Fraction(2), Fraction(2)),
     "variance": (Fraction(5, 2), Fraction(9, 4)),
 }
+
+#: What a tree of counts takes of a budget, beside `_MOVED`: its levels share it.
+_TREE = Fraction(2)
 
 #: The number that selects groups as well, by all that is released.
 _OWN: dict[tuple[str, ...], str] = {
@@ -162,6 +166,8 @@ class Noise:
         What is released of each column of numbers: a key of `_MOVED`.
     histograms : int
         How many histograms are released; a record is in one bin of each.
+    trees : sequence of int
+        Noisy levels of each tree of counts; a record is in one node of each level.
     """
 
     def __init__(
@@ -173,14 +179,17 @@ class Noise:
         units: bool,
         kinds: Sequence[str],
         histograms: int = 0,
+        trees: Sequence[int] = (),
     ) -> None:
         self.budget, self._kept = budget, kept
         bins = [f"h{j}" for j in range(histograms)]
+        self._levels = {f"t{j}": levels for j, levels in enumerate(trees)}
         self.unlisted = budget.delta is not None
         self.by_epsilon = budget.epsilon is not None
-        own = "units" if units else _OWN.get((*["count"] * count, *kinds, *bins))
+        others = (*["count"] * count, *kinds, *bins, *self._levels)
+        own = "units" if units else _OWN.get(others)
         own = own if self.unlisted else None
-        alone = own is not None and (own != "units" or not (count or kinds or bins))
+        alone = own is not None and (own != "units" or not others)
         self.share = budget.amount / (2 if self.unlisted and not alone else 1)
         first: tuple[Total, ...] = ()
         numbers = [("count", kept[1])] * count + [(name, kept[1]) for name in bins]
@@ -188,12 +197,15 @@ class Noise:
             *_, first = self._fitted([("units", 1)], ())
         elif units:
             numbers.insert(count, ("units", 1))
-        self.parameter, self.bits, rest = self._fitted(numbers, kinds)
+        self.parameter, self.bits, rest = self._fitted(numbers, kinds, self._levels)
         self.totals = (*rest[:count], *first, *rest[count:])
         self.threshold = None if own is None else self._threshold(own)
 
     def _fitted(
-        self, numbers: Sequence[tuple[str, int]], kinds: Sequence[str]
+        self,
+        numbers: Sequence[tuple[str, int]],
+        kinds: Sequence[str],
+        trees: Mapping[str, int] = MappingProxyType({}),
     ) -> tuple[Fraction, int, tuple[Total, ...]]:
         """Return the noise in records, the binary places, and totals for `share`.
 
@@ -201,18 +213,19 @@ class Noise:
         """
         groups, records = self._kept
         parts = [_MOVED["sum"] for _ in numbers] + [_MOVED[kind] for kind in kinds]
+        parts += [(_TREE, _TREE) for _ in trees]
         first = sum((part[0] for part in parts), Fraction(0))
         second = sum((part[1] for part in parts), Fraction(0))
         if self.by_epsilon:
             scale = groups * records * first / self.share
-            return self._made(scale, numbers, kinds)
+            return self._made(scale, numbers, kinds, trees)
         moved = l2_sensitivity(groups * records**2 * second)
         sigma = calibration.gaussian_sigma_from_rho(rho=self.share, sensitivity=moved)
-        made = self._made(Fraction(sigma), numbers, kinds)
+        made = self._made(Fraction(sigma), numbers, kinds, trees)
         # The roots of sensitivities are rounded up: so is what the events state.
         while sum(_rho(total.law) for total in made[2]) > self.share:
             sigma = math.nextafter(sigma, math.inf)
-            made = self._made(Fraction(sigma), numbers, kinds)
+            made = self._made(Fraction(sigma), numbers, kinds, trees)
         return made
 
     def _made(
@@ -220,6 +233,7 @@ class Noise:
         parameter: Fraction,
         numbers: Sequence[tuple[str, int]],
         kinds: Sequence[str],
+        trees: Mapping[str, int],
     ) -> tuple[Fraction, int, tuple[Total, ...]]:
         """Return totals with noise of this parameter, in records."""
         bits, (_, records) = grid_bits(parameter), self._kept
@@ -233,14 +247,19 @@ class Noise:
                 moved = records << bits if sum_ != "q" else records << bits >> 1
                 law = self._law(parameter * 2**bits, moved, sum_)
                 totals.append(Total(f"{sum_}{i}", law, bits))
+        for name, levels in trees.items():
+            share = levels / _TREE
+            grown = share if self.by_epsilon else l2_sensitivity(share)
+            law = self._law(parameter * grown, records, "t", levels)
+            totals.append(Total(name, law, 0))
         return parameter, bits, tuple(totals)
 
-    def _law(self, parameter: Fraction, moved: int, what: str) -> Law:
-        groups, records = self._kept
+    def _law(self, parameter: Fraction, moved: int, what: str, levels: int = 1) -> Law:
+        groups, records = self._kept[0] * levels, self._kept[1]
         if self.by_epsilon:
             return DiscreteLaplace(parameter, sensitivity=groups * moved)
         square = l2_sensitivity(Fraction(groups * moved**2))
-        entries = groups * (records if what == "h" else 1)
+        entries = groups * (records if what in "ht" else 1)
         return DiscreteGaussian(parameter, sensitivity=square, coordinates=entries)
 
     @property

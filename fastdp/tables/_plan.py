@@ -6,10 +6,7 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from fastdp import _validate
-from fastdp._doorway import is_data
 from fastdp._stream import Stream, check_stream
 from fastdp._validate import Real
 from fastdp.accounting.events import Event
@@ -21,16 +18,24 @@ from fastdp.frames._recipe import HASHES, Recipe
 from fastdp.frames._release import check_ledger
 from fastdp.ledger import Ledger
 from fastdp.mechanisms._base import Mechanism
-from fastdp.mechanisms._keys import items_of
-from fastdp.mechanisms.records.moments import check_bounds
+from fastdp.mechanisms.running._count_tree import Tree
+from fastdp.tables._accuracy import Accuracy
 from fastdp.tables._noise import Budget, Noise
-from fastdp.tables._release import Accuracy, Release
+from fastdp.tables._parameters import (
+    checked_bool,
+    checked_bounds,
+    checked_edges,
+    checked_quantiles,
+    count_of,
+    listed_keys,
+    quantile_name,
+    require_few,
+)
+from fastdp.tables._quantiles import tree_of
+from fastdp.tables._release import Release
 from fastdp.tables._unit import Rows, Unit, check_unit, limits
-from fastdp.tables._words import count_of
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from fastdp.tables._check import Check
 
 #: What a column of numbers is released as, in the order of the result.
@@ -59,6 +64,15 @@ class Plan:
         Whether to release the number of records that are kept, and of units.
     sum, mean, variance, std : str or iterable of str
         Columns of which these are released, each with the number of its values.
+    median : str or iterable of str
+        Columns whose medians are released: short for quantiles of 0.5.
+    quantiles : dict of str to number or sequence of numbers
+        Which quantiles of each column, between 0 and 1: the q-quantile is the least
+        value with at least a share q of the values at or below it. All of a column are
+        read in one tree of noisy counts: more of them cost nothing.
+    cells : int
+        Into how many equal cells the bounds of a quantile are cut; public. Values and
+        intervals are as fine as these, 8 bytes for each cell and group are held.
     histogram : dict of str to sequence of numbers
         Public and increasing edges of bins by column: a bin holds its lower edge, the
         last one both. Values outside are in none.
@@ -92,11 +106,13 @@ class Plan:
     of u = (x - center)/half, and a sum alone over its larger bound, by at most 1, in
     exact integers, and the sum of u**2 - 1/2 by at most 1/2: each is released with L1
     sensitivity k r, or L2 sensitivity sqrt(k) r, or half of that; the number of units
-    with k, or sqrt(k). Timing class T0.
+    with k, or sqrt(k). A tree of counts has h noisy levels, in each of which a record
+    is in one node: k r h, or sqrt(k h) r. Timing class T0.
 
     References
     ----------
-    docs/frames.md; docs/proofs/sums.md, docs/proofs/keys.md.
+    docs/frames.md; docs/proofs/sums.md, docs/proofs/keys.md, docs/proofs/hierarchy.md,
+    docs/proofs/intervals.md.
 
     Examples
     --------
@@ -129,6 +145,9 @@ class Plan:
         mean: str | Iterable[str] = (),
         variance: str | Iterable[str] = (),
         std: str | Iterable[str] = (),
+        median: str | Iterable[str] = (),
+        quantiles: Mapping[str, Real | Sequence[Real]] | None = None,
+        cells: int = 4096,
         histogram: Mapping[str, Sequence[Real]] | None = None,
         bounds: Mapping[str, tuple[Real, Real]] | None = None,
         epsilon: Real | None = None,
@@ -141,7 +160,7 @@ class Plan:
         self._counts = tuple(
             name
             for name, asked in (("count", count), ("units", units))
-            if _checked_bool(name, asked)
+            if checked_bool(name, asked)
         )
         given = zip(STATISTICS, (sum, mean, variance, std), strict=True)
         asked = {what: _tables.columns_of(what, names) for what, names in given}
@@ -149,7 +168,16 @@ class Plan:
             name: tuple(what for what in STATISTICS if name in asked[what])
             for name in dict.fromkeys(n for names in asked.values() for n in names)
         }
-        self._edges = _checked_edges({} if histogram is None else histogram)
+        self._quantiles = checked_quantiles(
+            {} if quantiles is None else quantiles, _tables.columns_of("median", median)
+        )
+        self._cells = _validate.integer("cells", cells, 2, 2**20)
+        self._targets = {
+            quantile_name(name, q): (name, q)
+            for name, listed in self._quantiles.items()
+            for q in listed
+        }
+        self._edges = checked_edges({} if histogram is None else histogram)
         self._bins = {
             f"{name}_{low:.12g}_{high:.12g}": (f"h{j}", i)
             for j, (name, edges) in enumerate(self._edges.items())
@@ -161,17 +189,20 @@ class Plan:
                 "the edges of histogram must differ in their first 12 digits"
             )
         self._check_names()
-        self._bounds = _checked_bounds(bounds, tuple(self._asked))
+        self._bounds = checked_bounds(bounds, self._bounds_of)
         if hash not in HASHES:
             raise ParameterError(f"hash must be one of {HASHES}, got {hash!r}")
         self._hash = hash
         if keys is not None and not self._by:
             raise ParameterError("keys goes with by: the groups that it lists")
-        self._keys = None if keys is None else _listed(keys, self._by)
+        self._keys = None if keys is None else listed_keys(keys, self._by)
         unlisted = bool(self._by) and self._keys is None
         budget = Budget.of(epsilon, rho, delta, unlisted=unlisted)
         listed = None if self._keys is None else count_of(self._keys)
         self._kept = limits(self._unit, grouped=bool(self._by), listed=listed)
+        self._gaussian = epsilon is None
+        if self._quantiles:
+            require_few(self._keys, self._nodes)
         self._noise = Noise(
             budget,
             self._kept,
@@ -179,13 +210,14 @@ class Plan:
             units="units" in self._counts,
             kinds=[self._kind(name) for name in self._asked],
             histograms=len(self._edges),
+            trees=[self._levels for _ in self._quantiles],
         )
 
     def _check_names(self) -> None:
         if not self._numbers and not self._counts:
             raise ParameterError(
                 "ask for at least one of count, units, sum, mean, variance, std, "
-                "histogram"
+                "median, quantiles, histogram"
             )
         of_unit = [self._unit.column] if isinstance(self._unit, Unit) else []
         if not all(isinstance(name, str) for name in of_unit):
@@ -198,7 +230,8 @@ class Plan:
                 "by, the unit's column and the columns of statistics must differ"
             )
         ends = [f"{name}_{end}" for name in self.columns for end in ("low", "high")]
-        shown = [*self._by, *self.columns, *ends, *(["note"] if self._asked else [])]
+        note = ["note"] if self._bounds_of else []
+        shown = [*self._by, *self.columns, *ends, *note]
         if len(set(shown)) != len(shown):
             raise ParameterError(
                 "columns of the result must differ: rename each column of by that has "
@@ -235,12 +268,17 @@ class Plan:
         for name, asked in self._asked.items():
             found += [] if asked == ("sum",) else [f"{name}_n"]
             found += [f"{name}_{what}" for what in asked]
-        return (*found, *self._bins)
+        return (*found, *self._targets, *self._bins)
 
     @property
     def _numbers(self) -> tuple[str, ...]:
         """Columns of numbers that are read."""
-        return tuple(dict.fromkeys([*self._asked, *self._edges]))
+        return tuple(dict.fromkeys([*self._bounds_of, *self._edges]))
+
+    @property
+    def _bounds_of(self) -> tuple[str, ...]:
+        """Columns of numbers that have bounds."""
+        return tuple(dict.fromkeys([*self._asked, *self._quantiles]))
 
     def event(self) -> Event:
         """Return the event of one release."""
@@ -251,14 +289,17 @@ class Plan:
 
         Of a column NAME: "NAME_n", and "NAME_sum" and "NAME_squares" of its place in
         [-1, 1] between the bounds; of a sum alone that over the larger bound; and
-        "NAME_histogram", of all bins together.
+        "NAME_histogram", of all bins together, and "NAME_quantiles", of all nodes of
+        its tree of counts.
         """
-        words = {"n": "n", "s": "sum", "q": "squares", "h": "histogram"}
+        words = {"n": "n", "s": "sum", "q": "squares"}
+        words |= {"h": "histogram", "t": "quantiles"}
+        columns = {"h": list(self._edges), "t": list(self._quantiles)}
         found: dict[str, Mechanism] = {}
         for total in self._noise.totals:
             name = total.name
             if name not in self._counts:
-                listed = list(self._edges if name[0] == "h" else self._asked)
+                listed = columns.get(name[0], list(self._asked))
                 name = f"{listed[int(name[1:])]}_{words[name[0]]}"
             found[name] = total.law
         if self._noise.unlisted and self._noise.threshold is None:
@@ -288,6 +329,21 @@ class Plan:
             `level` is not within 0 and 1.
         """
         return Accuracy(self, level)
+
+    @property
+    def _tree(self) -> Tree:
+        """Tree over the cells of a quantile's column."""
+        return tree_of(self._cells, gaussian=self._gaussian)
+
+    @property
+    def _levels(self) -> int:
+        """How many levels of a tree have noise: all but the root's."""
+        return len(self._tree.nodes) - 1
+
+    @property
+    def _nodes(self) -> int:
+        """How many counts of trees a group has."""
+        return sum(self._tree.nodes) * len(self._quantiles) if self._quantiles else 0
 
     @property
     def _needs_users(self) -> bool:
@@ -447,77 +503,6 @@ class Plan:
             squares=tuple(i for i, kind in enumerate(kinds) if kind == "variance"),
             alone=tuple(i for i, kind in enumerate(kinds) if kind == "sum"),
             edges=tuple(self._edges.items()),
+            cells=tuple((n, self._bounds[n], self._cells) for n in self._quantiles),
             dialect=engine.dialect,
         )
-
-
-# ---- parameters ------------------------------------------------------------------
-
-
-def _checked_bool(name: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise DTypeError(f"{name} must be a bool, got {type(value).__name__}")
-    return value
-
-
-def _checked_bounds(
-    bounds: Any, values: tuple[str, ...]
-) -> dict[str, tuple[float, float]]:
-    given = {} if bounds is None else bounds
-    if not isinstance(given, Mapping):
-        raise DTypeError("bounds must be a dict of (low, high) by column")
-    for name in values:
-        if name not in given:
-            raise ParameterError(
-                f"bounds must be given for {name!r}: public numbers, chosen without "
-                "the data"
-            )
-    for name in given:
-        if name not in values:
-            raise ParameterError(f"bounds are of a column of a statistic, not {name!r}")
-    return {name: check_bounds(given[name]) for name in values}
-
-
-def _checked_edges(histogram: Any) -> dict[str, tuple[float, ...]]:
-    if not isinstance(histogram, Mapping):
-        raise DTypeError("histogram must be a dict of edges by column")
-    found = {}
-    for name, edges in histogram.items():
-        found[name] = tuple(float(_validate.exact("edges", edge)) for edge in edges)
-        rising = all(low < high for low, high in itertools.pairwise(found[name]))
-        if len(found[name]) < 2 or not rising:
-            raise ParameterError("edges must be at least two increasing numbers")
-    return found
-
-
-def _listed(keys: Any, by: tuple[str, ...]) -> dict[str, list[Any]] | pa.Table:
-    """Return public groups as columns, in their order; of a frame as a table."""
-    if not isinstance(keys, Mapping) and _is_column(keys):
-        if len(by) != 1:
-            raise ParameterError(
-                f"keys must be a dict with a list for each of {', '.join(by)}, or a "
-                "frame, got a list"
-            )
-        keys = {by[0]: keys}
-    if not isinstance(keys, Mapping):
-        found = _tables.read("keys", keys, by)
-    elif {*keys} != {*by} or not all(map(_is_column, keys.values())):
-        raise ParameterError(
-            f"keys must be a dict with a list for each of {', '.join(by)}"
-        )
-    else:
-        columns = [_items(keys[name]) for name in by]
-        rows = list(itertools.product(*columns))
-        found = {name: [row[i] for row in rows] for i, name in enumerate(by)}
-    if not count_of(found):
-        raise ParameterError("keys must be one group or more, none twice or null")
-    return found
-
-
-def _is_column(keys: Any) -> bool:
-    frame = hasattr(keys, "columns")
-    return isinstance(keys, np.ndarray) or (is_data(keys) and not frame)
-
-
-def _items(keys: Any) -> list[Any]:
-    return list(keys) if isinstance(keys, (list, tuple)) else items_of(keys)

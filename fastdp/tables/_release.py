@@ -1,8 +1,7 @@
-"""`Release`: what was released, its intervals, and what a plan's noise stays within."""
+"""`Release`: what was released, and its intervals."""
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,8 +11,9 @@ from fastdp._validate import Real
 from fastdp.accounting.events import Event
 from fastdp.exceptions import ParameterError
 from fastdp.frames import _tables
-from fastdp.mechanisms import DiscreteGaussian, Moments
+from fastdp.mechanisms import Moments
 from fastdp.mechanisms.records._moments_release import MomentsRelease
+from fastdp.tables._quantiles import Trees
 
 if TYPE_CHECKING:
     from fastdp.tables._noise import Noise
@@ -23,9 +23,6 @@ _Array = np.ndarray[Any, Any]
 
 #: Groups that a repr shows.
 _SHOWN = 10
-
-#: Numbers of records at which `Accuracy` states the reach of a mean.
-_AT = (100, 1000)
 
 
 class Release:
@@ -50,6 +47,16 @@ class Release:
         totals = zip(plan._noise.totals, noisy, strict=True)
         self._noisy = {total.name: x for total, x in totals}
         groups = len(noisy[0])
+        self._trees = {
+            name: Trees(
+                plan._tree,
+                next(t.law for t in plan._noise.totals if t.name == f"t{j}"),
+                plan._bounds[name],
+                asked,
+                self._noisy[f"t{j}"],
+            )
+            for j, (name, asked) in enumerate(plan._quantiles.items())
+        }
         self._read = {
             name: Column(plan, i, groups, self._noisy)
             for i, name in enumerate(plan._asked)
@@ -60,7 +67,7 @@ class Release:
         left = len(next(iter(columns.values()))) - _SHOWN
         heads = [str(name) for name in columns]
         rows = zip(*(_texts(c[:_SHOWN]) for c in columns.values()), strict=True)
-        lines = _aligned([heads, *map(list, rows)])
+        lines = aligned([heads, *map(list, rows)])
         return "\n".join(
             [*lines, *([f"... and {left} more groups"] if left > 0 else [])]
         )
@@ -107,7 +114,8 @@ class Release:
     def value(self) -> Any:
         """The statistic of a plan that asks one: a number, or by group an array.
 
-        Of a histogram an array over the bins, last. As `values`, as it was drawn.
+        Of a histogram, or several quantiles, an array over these, last. As `values`, as
+        it was drawn.
 
         Raises
         ------
@@ -136,18 +144,20 @@ class Release:
         plan = self._plan
         asked = [*plan._counts, *plan._edges]
         asked += [what for listed in plan._asked.values() for what in listed]
+        asked += plan._quantiles
         if len(asked) > 1:
             raise ParameterError(
                 "value, low and high are of a plan that asks one statistic: use "
                 f"values(column) and interval(column) of {', '.join(plan.columns)}"
             )
-        return list(plan._bins) or [plan.columns[-1]]
+        return list(plan._targets) or list(plan._bins) or [plan.columns[-1]]
 
     def _only(self, *columns: _Array) -> Any:
-        found = np.stack(columns, axis=1) if self._plan._edges else columns[0]
+        several = self._plan._edges or len(columns) > 1
+        found = np.stack(columns, axis=1) if several else columns[0]
         if self._plan.by:
             return found
-        return found[0] if self._plan._edges else found[0].item()
+        return found[0] if several else found[0].item()
 
     def values(self, column: str) -> _Array:
         """Return a column as it was drawn, one entry a group: counts may be below 0.
@@ -161,7 +171,8 @@ class Release:
         if whole is not None:
             return whole[1].copy()
         found, what = self._found(column)
-        return found.values(what)
+        values: _Array = found.values(what)
+        return values
 
     def interval(
         self, column: str, level: float | None = None
@@ -187,7 +198,8 @@ class Release:
             noisy = whole[1]
             return np.maximum(noisy - above, 0), np.maximum(noisy - below, 0)
         found, what = self._found(column)
-        return found.interval(what, p)
+        ends: tuple[_Array, _Array] = found.interval(what, p)
+        return ends
 
     def _checked(self, level: float | None) -> float:
         return float(
@@ -203,11 +215,15 @@ class Release:
                 return total.law, noisy if place is None else noisy[:, place]
         return None
 
-    def _found(self, column: str) -> tuple[Column, str]:
+    def _found(self, column: str) -> tuple[Any, Any]:
+        """Return what reads a column, and what it is to read."""
         if column not in self._plan.columns:
             raise ParameterError(
                 f"column must be one of {', '.join(self._plan.columns)}, got {column!r}"
             )
+        if column in self._plan._targets:
+            name, q = self._plan._targets[column]
+            return self._trees[name], q
         name, _, what = column.rpartition("_")
         return self._read[name], what
 
@@ -226,10 +242,10 @@ class Release:
             pandas if one of them is pandas', else a dict: the groups in the
             order of `keys`, or sorted, and for each of `Plan.columns` its value, `_low`
             and `_high`; NAME_n has no ends here. Numbers of records and units are shown
-            as at least 0. A mean, variance or std is null where the noisy number of
-            values is below 1. `note` names those whose interval is wider than half of
-            what was known before: they say nothing. Arrow tables hold a ledger's
-            receipts in their metadata, pandas frames in ``attrs``.
+            as at least 0. A mean, variance, std or quantile is null where the noisy
+            number of values is below 1. `note` names those whose interval is wider than
+            half of what was known before: they say nothing. Arrow tables hold a
+            ledger's receipts in their metadata, pandas frames in ``attrs``.
 
         Raises
         ------
@@ -380,102 +396,6 @@ def reach_of(
     return found._reach(level, *(weights or (1.0,)))
 
 
-class Accuracy:
-    """The noise of each column of a plan, and what it stays within; prints as a table.
-
-    Made by `Plan.accuracy`.
-    """
-
-    def __init__(self, plan: Plan, level: float) -> None:
-        self._plan = plan
-        self._level = float(_validate.open_unit("level", level))
-
-    def rows(self) -> list[dict[str, Any]]:
-        """Return for each column its noise, its std and what it stays within.
-
-        `std` is in the units of the column, and None for what is computed from several
-        noisy numbers; `within` is a number, or one by number of values of a mean.
-        """
-        noise, found = self._plan._noise, []
-        laws = {total.name: total.law for total in noise.totals if not total.bits}
-        for column, (total, _) in self._plan._bins.items():
-            laws[column] = laws[total]
-        for column in self._plan.columns:
-            row: dict[str, Any] = {"column": column, "std": None, "within": None}
-            name, _, what = column.rpartition("_")
-            law = laws.get(column, noise.totals[-1].law)
-            row["noise"] = _name_of(law)
-            if column in laws:
-                ends = law.confidence_interval(self._level)
-                row |= {"std": law.std, "within": max(map(abs, ends))}
-                found.append(row)
-                continue
-            bounds = self._plan._bounds[name]
-            fine = float(noise.parameter) * (math.sqrt(2) if noise.by_epsilon else 1)
-            one = reach_of(noise, bounds, self._level)
-            half = bounds[1] / 2 - bounds[0] / 2
-            if what == "n":
-                row |= {"std": fine, "within": one}
-            elif what == "sum" and f"{name}_n" not in self._plan.columns:
-                most = max(-bounds[0], bounds[1])
-                row |= {"std": fine * most, "within": one * most}
-            elif what == "sum":
-                center = bounds[0] + half
-                both = reach_of(noise, bounds, self._level, abs(center), half)
-                row |= {"std": fine * math.hypot(center, half), "within": both}
-            elif what == "mean":
-                both = half * reach_of(noise, bounds, self._level, 1.0, 1.0)
-                row |= {"noise": "ratio", "within": {n: both / n for n in _AT}}
-            else:
-                row |= {"noise": "ratio"}
-            found.append(row)
-        return found
-
-    def least_units(self, probability: float) -> int | None:
-        """Return the least number of units for which a group is shown so often.
-
-        Of records where their number selects the groups. None where all are public.
-
-        Raises
-        ------
-        DTypeError, ParameterError
-            `probability` is not within 0 and 1.
-        """
-        p = float(_validate.open_unit("probability", probability))
-        if not self._plan._noise.unlisted:
-            return None
-        law = self._plan._noise.threshold or self._plan._noise.selection()
-        low, high = 0, 1
-        while law.probability(high) < p:
-            low, high = high, 2 * high
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (
-                (low, middle) if law.probability(middle) >= p else (middle, high)
-            )
-        return high
-
-    def __repr__(self) -> str:
-        from fastdp.tables import _words
-
-        lines = [["column", "noise", "std", f"{100 * self._level:g} % within"]]
-        for row in self.rows():
-            std = "-" if row["std"] is None else f"{row['std']:.4g}"
-            within = row["within"]
-            if isinstance(within, dict):
-                said = ", ".join(f"{x:.4g} at n = {n}" for n, x in within.items())
-            else:
-                said = "-" if within is None else f"{within:.4g}"
-            lines.append([row["column"], row["noise"], std, said])
-        shown = _aligned([*lines, ["shown", _words.shown(self._plan, self)]], left=True)
-        return "\n".join([self._plan.cost(), *shown])
-
-
-def _name_of(law: Any) -> str:
-    gaussian = isinstance(law, DiscreteGaussian)
-    return "discrete Gaussian" if gaussian else "discrete Laplace"
-
-
 # ---- text ------------------------------------------------------------------------
 
 
@@ -495,7 +415,7 @@ def _text(item: Any) -> str:
     return "" if item is None else str(item)
 
 
-def _aligned(rows: list[list[str]], *, left: bool = False) -> list[str]:
+def aligned(rows: list[list[str]], *, left: bool = False) -> list[str]:
     """Return rows as lines; the last cell of a row that is shorter takes the rest."""
     whole = [row for row in rows if len(row) == len(rows[0])]
     first = max(len(row[0]) for row in rows)

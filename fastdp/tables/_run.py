@@ -21,6 +21,7 @@ from fastdp.ledger import Answer, Ledger, _shown, _terms
 from fastdp.ledger._terms import check_names
 from fastdp.tables import _memory
 from fastdp.tables._memory import Memory
+from fastdp.tables._quantiles import nodes_of
 from fastdp.tables._release import Release
 from fastdp.tables._unit import Unit
 
@@ -220,6 +221,8 @@ def _salt(label: str | None, stream: Stream | None) -> str:
 def _asked(plan: Plan, totals: Totals, recipe: Recipe, most: int) -> dict[str, Any]:
     """Return what `Ledger.table` takes of a table, but for label and budgets."""
     unlisted = plan._noise.unlisted
+    # What a ledger stores is 64 MiB at most.
+    most = min(most, 8 * most // (plan._nodes + 64)) if plan._nodes else most
     facts = {**recipe.facts(), "unit": plan.unit.name}
     if totals.listed:  # whose keys are stored in another form
         facts["keys"] = "memory"
@@ -243,6 +246,7 @@ class Totals:
     def __init__(self, plan: Plan, exact: pa.Table | dict[str, _Array]) -> None:
         self._plan = plan
         self._names = list(plan.by) or ["group"]
+        self._sums: dict[str, _Array] = {}
         # No name of a key is one of ours while it is sorted.
         places = [f"g{i}" for i in range(len(self._names))]
         self.listed = isinstance(exact, dict)
@@ -250,10 +254,13 @@ class Totals:
             self._keys = {name: exact[name] for name in places}
             self._sums = {n: x for n, x in exact.items() if n not in places}
             return
-        rows = _tables.in_order(_tables.with_text(exact, "large_string"), places)
+        order = [*places, *(["tree", "cell"] if plan._targets else [])]
+        rows = _tables.in_order(_tables.with_text(exact, "large_string"), order)
+        if plan._targets:
+            rows, self._sums = _by_cell(plan, rows)
         self._keys = {name: rows.column(name) for name in places}
         rest = [name for name in rows.column_names if name not in places]
-        self._sums = {name: _int64(rows.column(name)) for name in rest}
+        self._sums |= {name: _int64(rows.column(name)) for name in rest}
         for name, (bins, i) in plan._bins.items():
             self._sums[name] = self._sums.pop(f"{bins}_{i}")
         for j in range(len(plan._edges)):
@@ -324,6 +331,24 @@ class Totals:
             order = np.argsort(self._sums["place"])
             keys, noisy = _taken(keys, order), [x[order] for x in noisy]
         return dict(zip(self._plan.by, keys.values(), strict=False)), noisy
+
+
+def _by_cell(plan: Plan, rows: pa.Table) -> tuple[pa.Table, dict[str, _Array]]:
+    """Return the rows of groups, and the nodes of trees of those of their cells.
+
+    Sorted by group and tree: a group's own row is before those of its cells.
+    """
+    tree, cell, n = (_int64(rows.column(name)) for name in ("tree", "cell", "n"))
+    own = tree < 0
+    group = np.cumsum(own) - 1
+    found = {}
+    for j in range(len(plan._quantiles)):
+        counts = np.zeros((int(own.sum()), plan._tree.leaves), np.int64)
+        mine = tree == j
+        counts[group[mine], cell[mine]] = n[mine]
+        found[f"t{j}"] = nodes_of(plan._tree, counts)
+    rows = rows.take(np.flatnonzero(own)).drop_columns(["tree", "cell"])
+    return rows, found
 
 
 def _taken(keys: dict[str, Any], order: _Array) -> dict[str, Any]:

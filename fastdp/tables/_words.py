@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fastdp import _validate
+from fastdp.tables._parameters import count_of
 from fastdp.tables._unit import Unit
 
 if TYPE_CHECKING:
+    from fastdp.tables._accuracy import Accuracy
     from fastdp.tables._plan import Plan
-    from fastdp.tables._release import Accuracy
 
 
 def guarantee(plan: Plan) -> str:
@@ -44,11 +45,6 @@ def kept(plan: Plan) -> str:
     return f", of which {most} are kept"
 
 
-def count_of(keys: Any) -> int:
-    """Return the number of public groups."""
-    return len(next(iter(keys.values()))) if isinstance(keys, dict) else keys.num_rows
-
-
 def shown(plan: Plan, accuracy: Accuracy) -> str:
     """Return which groups are shown."""
     if not plan.by:
@@ -67,6 +63,10 @@ def described(plan: Plan) -> str:
     statistics = [said[name] for name in plan._counts]
     for name, asked in plan._asked.items():
         listed = [{"std": "standard deviation"}.get(what, what) for what in asked]
+        statistics.append(f"{_and(listed)} of {name}")
+    for name, quantiles in plan._quantiles.items():
+        listed = [f"{_number(100 * q)} % quantile" for q in quantiles]
+        listed = [{"50 % quantile": "median"}.get(q, q) for q in listed]
         statistics.append(f"{_and(listed)} of {name}")
     statistics += [f"histogram of {name}" for name in plan._edges]
     first = _and(statistics)
@@ -104,7 +104,8 @@ def described(plan: Plan) -> str:
     stds = []
     for row in plan.accuracy().rows():
         if row["std"] is not None:
-            stds.append(f"{row['std']:.4g} of {row['column']}")
+            of = "the rank of " * (row["column"] in plan._targets)
+            stds.append(f"{row['std']:.4g} of {of}{row['column']}")
     sentences.append(f"Noise: discrete {law}, standard deviation {_and(stds)}.")
     sentences.append(
         "The intervals are about this noise alone, each by itself: not about records "

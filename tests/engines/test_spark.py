@@ -173,6 +173,7 @@ def test_without_by_and_with_missing_values_it_is_as_on_duckdb(spark):
         count=True,
         units=True,
         mean="x",
+        quantiles={"x": [0.1, 0.5]},
         bounds={"x": (0, 4)},
         epsilon=1,
         hash="sha256",

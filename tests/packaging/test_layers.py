@@ -349,8 +349,8 @@ IN_CIRCLES = {
     *("frames._release", "frames._spark", "frames._tables"),
     *("ledger._counters", "ledger._ledger"),
     *("mechanisms.records._moments_release", "mechanisms.records.moments"),
-    *("tables._check", "tables._memory", "tables._plan", "tables._release"),
-    *("tables._run", "tables._words"),
+    *("tables._accuracy", "tables._check", "tables._memory", "tables._plan"),
+    *("tables._release", "tables._run", "tables._words"),
 }
 
 

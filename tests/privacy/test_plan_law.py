@@ -154,6 +154,14 @@ CASES: dict[str, Any] = {
     "histogram and count": lambda: Case(
         histogram={"x": [-1, 0, 1]}, count=True, **ONE_TOWN
     ),
+    "median": lambda: Case(median="x", cells=4, **X, **LISTED),
+    "quantiles of rows": lambda: Case(
+        quantiles={"x": [0.1, 0.9]}, cells=4, unit="row", **X, **LISTED
+    ),
+    "median, rho": lambda: Case(  # a tree of two levels
+        median="x", cells=3, keys=["a"], rho=0.5, **X
+    ),
+    "unlisted median": lambda: Case(median="x", cells=2, epsilon=1, delta=0.05, **X),
     "all records": lambda: Case(
         unit=fastdp.Unit("who", records=2),
         by=(),
@@ -250,6 +258,11 @@ def unweighted(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(_noise, "_MOVED", moved)
 
 
+def of_one_level(patch: pytest.MonkeyPatch) -> None:
+    """A tree has two levels, and noise for one."""
+    patch.setattr(_plan.Plan, "_levels", 1)
+
+
 FAULTS: dict[str, tuple[Any, Any]] = {
     "noise for one group": (CASES["count"], of_one),
     "units are not bounded": (CASES["mean"], unbounded),
@@ -259,6 +272,7 @@ FAULTS: dict[str, tuple[Any, Any]] = {
     "a threshold is for one record": (CASES["unlisted count"], of_one_record),
     "a missing value is added": (CASES["sum"], absent_is_added),
     "a mean has noise for one sum": (CASES["mean"], unweighted),
+    "a tree has noise for one level": (CASES["median, rho"], of_one_level),
 }
 
 

@@ -1,0 +1,142 @@
+"""The parameters of a plan: bounds, edges, quantiles and public groups, checked."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fastdp import _validate
+from fastdp._doorway import is_data
+from fastdp.exceptions import DTypeError, ParameterError
+from fastdp.frames import _tables
+from fastdp.mechanisms._keys import items_of
+from fastdp.mechanisms.records.moments import check_bounds
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Noisy counts of trees that public groups have together at most: 512 MiB.
+_MOST_NODES = 2**26
+
+
+def checked_bool(name: str, value: object) -> bool:
+    """Return what must be True or False."""
+    if not isinstance(value, bool):
+        raise DTypeError(f"{name} must be a bool, got {type(value).__name__}")
+    return value
+
+
+def checked_bounds(
+    bounds: Any, values: tuple[str, ...]
+) -> dict[str, tuple[float, float]]:
+    """Return the bounds of such columns."""
+    given = {} if bounds is None else bounds
+    if not isinstance(given, Mapping):
+        raise DTypeError("bounds must be a dict of (low, high) by column")
+    for name in values:
+        if name not in given:
+            raise ParameterError(
+                f"bounds must be given for {name!r}: public numbers, chosen without "
+                "the data"
+            )
+    for name in given:
+        if name not in values:
+            raise ParameterError(f"bounds are of a column of a statistic, not {name!r}")
+    return {name: check_bounds(given[name]) for name in values}
+
+
+def checked_quantiles(
+    quantiles: Any, median: tuple[str, ...]
+) -> dict[str, tuple[Fraction, ...]]:
+    """Return which quantiles of each column are asked, the least first."""
+    if not isinstance(quantiles, Mapping):
+        raise DTypeError("quantiles must be a dict of numbers by column")
+    least, found = Fraction(1, 2**20), {}
+    for name in dict.fromkeys([*quantiles, *median]):
+        given = quantiles.get(name, ())
+        both = name in median and name in quantiles
+        if both or isinstance(given, (str, bytes, Mapping)):
+            raise ParameterError(
+                f"quantiles of {name!r} must be numbers such as [0.25, 0.5, 0.75], of "
+                "which 0.5 is the median: say it here, or in median"
+            )
+        listed = given if isinstance(given, (Sequence, np.ndarray)) else [given]
+        exact = [
+            _validate.between("quantiles", _validate.least_reading(q), least, 1 - least)
+            for q in (listed if name in quantiles else [Fraction(1, 2)])
+        ]
+        if not exact or len({*exact}) < len(exact):
+            raise ParameterError(
+                f"quantiles of {name!r} must be one number or more, none twice"
+            )
+        found[str(name)] = tuple(sorted(exact))
+    return found
+
+
+def quantile_name(name: str, q: Fraction) -> str:
+    """Return the column of a quantile: NAME_median, NAME_q25, NAME_q97.5."""
+    return f"{name}_median" if q == Fraction(1, 2) else f"{name}_q{float(100 * q):.12g}"
+
+
+def count_of(keys: Any) -> int:
+    """Return the number of public groups."""
+    return len(next(iter(keys.values()))) if isinstance(keys, dict) else keys.num_rows
+
+
+def require_few(keys: Any, nodes: int) -> None:
+    """Refuse public groups whose trees are too many to hold."""
+    if keys is not None and count_of(keys) * nodes > _MOST_NODES:
+        raise ParameterError(
+            f"keys must be at most {_MOST_NODES // nodes} groups with trees of {nodes} "
+            "counts: ask fewer cells, such as cells=256"
+        )
+
+
+def checked_edges(histogram: Any) -> dict[str, tuple[float, ...]]:
+    """Return the edges of bins of each column."""
+    if not isinstance(histogram, Mapping):
+        raise DTypeError("histogram must be a dict of edges by column")
+    found = {}
+    for name, edges in histogram.items():
+        found[name] = tuple(float(_validate.exact("edges", edge)) for edge in edges)
+        rising = all(low < high for low, high in itertools.pairwise(found[name]))
+        if len(found[name]) < 2 or not rising:
+            raise ParameterError("edges must be at least two increasing numbers")
+    return found
+
+
+def listed_keys(keys: Any, by: tuple[str, ...]) -> dict[str, list[Any]] | pa.Table:
+    """Return public groups as columns, in their order; of a frame as a table."""
+    if not isinstance(keys, Mapping) and _is_column(keys):
+        if len(by) != 1:
+            raise ParameterError(
+                f"keys must be a dict with a list for each of {', '.join(by)}, or a "
+                "frame, got a list"
+            )
+        keys = {by[0]: keys}
+    if not isinstance(keys, Mapping):
+        found = _tables.read("keys", keys, by)
+    elif {*keys} != {*by} or not all(map(_is_column, keys.values())):
+        raise ParameterError(
+            f"keys must be a dict with a list for each of {', '.join(by)}"
+        )
+    else:
+        columns = [_items(keys[name]) for name in by]
+        rows = list(itertools.product(*columns))
+        found = {name: [row[i] for row in rows] for i, name in enumerate(by)}
+    if not count_of(found):
+        raise ParameterError("keys must be one group or more, none twice or null")
+    return found
+
+
+def _is_column(keys: Any) -> bool:
+    frame = hasattr(keys, "columns")
+    return isinstance(keys, np.ndarray) or (is_data(keys) and not frame)
+
+
+def _items(keys: Any) -> list[Any]:
+    return list(keys) if isinstance(keys, (list, tuple)) else items_of(keys)

@@ -1,0 +1,345 @@
+"""Quantiles of a column, read in a released tree of counts, with proved intervals.
+
+The bounds are cut into equal cells; the tree holds the noisy numbers of records in runs
+of cells. ``docs/proofs/intervals.md`` has the proofs.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+
+from fastdp.frames._recipe import cells_in_half
+from fastdp.mechanisms import DiscreteGaussian
+from fastdp.mechanisms.running import _count_tree
+from fastdp.mechanisms.running._count_tree import Tree
+
+_Array = np.ndarray[Any, Any]
+
+#: A search for an end goes on in steps that are shorter by this factor.
+_FINER = 16
+
+#: Part of the probability of an error that the last and shortest steps have.
+_LAST = 0.75
+
+#: Standard deviations of what smooths the noise, and by how many of these it counts.
+_SMOOTH, _BESIDE = 1 / 64, 2.5
+
+#: In normal quantiles: where it is not worth to ask for the exact law.
+_NEAR = 0.7
+
+#: Beyond sums of doubles, of a probability.
+_ROUNDED = 1e-12
+
+
+@functools.lru_cache(maxsize=64)
+def tree_of(cells: int, *, gaussian: bool) -> Tree:
+    """Return the tree over so many cells."""
+    return _count_tree.tree_of(cells, None, gaussian=gaussian)
+
+
+# ---- cells -------------------------------------------------------------------------
+
+
+def cells_of(values: _Array, bounds: tuple[float, float], cells: int) -> _Array:
+    """Return the cell of each number, clamped to the bounds; -1 of what is missing.
+
+    In doubles, and by the operations of SQL: all engines find the same.
+    """
+    low, high = bounds
+    there = ~np.isnan(values)
+    held = np.clip(np.where(there, values, low), low, high)
+    place = np.floor((held / 2 - low / 2) * cells_in_half(bounds, cells))
+    return np.where(there, np.minimum(place, cells - 1), -1).astype(np.int64)
+
+
+def edges_of(bounds: tuple[float, float], cells: int) -> tuple[_Array, _Array]:
+    """Return the edges of cells, as lower ends and as upper ends.
+
+    No number of a cell is below the cell's lower end or above its upper one, whatever
+    the roundings of `cells_of`: where they may matter the edges lie further out.
+    """
+    (low, high), places = bounds, np.arange(cells + 1)
+    half = high / 2 - low / 2
+    large = 2.0**40 if half > 1 else 1.0
+    part = half / large * places / cells * large
+    with np.errstate(over="ignore"):  # of numbers that are nearly all doubles
+        edges = np.where(part < 2.0**1020, low + 2 * part, low + part + part)
+    edges = np.clip(edges, low, high)
+    far = max(-low, high) * 2.0**-48
+    first = cells_of(np.nextafter(edges, -math.inf), bounds, cells) < places
+    last = cells_of(np.nextafter(edges, math.inf), bounds, cells) >= places
+    lower = np.clip(np.where(first, edges, edges - far), low, high)
+    upper = np.clip(np.where(last, edges, edges + far), low, high)
+    lower[0], upper[-1] = low, high
+    return lower, upper
+
+
+def nodes_of(tree: Tree, counts: _Array) -> _Array:
+    """Return the counts of all nodes but the root's, of groups of shape (g, cells)."""
+    found = np.zeros((len(counts), sum(tree.nodes)), np.int64)
+    for row, cells in zip(found, counts, strict=True):
+        _count_tree.sum_up(tree, cells, row)
+    return found[:, 1:]
+
+
+# ---- the noise of a rank -----------------------------------------------------------
+
+
+class Rank:
+    """The noise of D(e) = (1 - q) F - q G: F and G the counts below and above edge e.
+
+    D(e) is below 0 where less than a share q of the records lies below e.
+
+    Parameters
+    ----------
+    tree : Tree
+    law : DiscreteLaplace or DiscreteGaussian
+        Noise of each node.
+    q : Fraction
+        Which quantile, in (0, 1).
+    """
+
+    def __init__(self, tree: Tree, law: Any, q: Fraction) -> None:
+        self._tree, self._q = tree, float(q)
+        self._gaussian = isinstance(law, DiscreteGaussian)
+        self._parameter = float(law.sigma if self._gaussian else law.scale)
+        at, cells = np.arange(tree.leaves + 1), np.full(tree.leaves + 1, tree.leaves)
+        variance = functools.partial(_count_tree.range_variance, tree, False)
+        below, above = variance(0 * at, at), variance(at, cells)
+        both = variance(0 * at, cells) - below - above
+        p = self._q
+        #: Of the noise at each edge, in those of one node.
+        self.variances: _Array = (
+            (1 - p) ** 2 * below + p**2 * above - p * (1 - p) * both
+        )
+        self.std = law.std * np.sqrt(self.variances)
+        self._far: dict[tuple[float, bool], _Array] = {}
+
+    def far(self, outside: float, *, smooth: bool = False) -> _Array:
+        """Return what the noise exceeds with this probability at most, at each edge.
+
+        By Chernoff's bound; with `smooth` of the noise that `tail` adds to.
+        """
+        if (outside, smooth) in self._far:
+            return self._far[outside, smooth]
+        lengths = np.geomspace(1e-3, 0.999, 128) / self._parameter
+        if self._gaussian:
+            lengths = lengths * 2 * math.sqrt(-2 * math.log(outside))
+            logs = np.square(self._parameter * lengths) / 2
+        else:
+            with np.errstate(over="ignore", invalid="ignore"):
+                logs = -np.log1p(-np.square(np.sinh(lengths / 2) / self._bend))
+        added = np.square(self.std * _SMOOTH) / 2 if smooth else 0 * self.std
+        least = np.full(len(self.std), math.inf)
+        with np.errstate(invalid="ignore"):
+            for length, log in zip(lengths, logs, strict=True):
+                grown = self.variances * log + added * length**2 - math.log(outside)
+                np.fmin(least, grown / length, out=least)
+        self._far[outside, smooth] = least
+        return least
+
+    @property
+    def _bend(self) -> float:
+        with np.errstate(over="ignore"):
+            return float(np.sinh(1 / (2 * self._parameter)))
+
+    def exceeds(self, sizes: _Array, outside: float, edge: int) -> bool:
+        """Return whether noise at an edge is so large with this probability at most."""
+        x = float(sizes[edge])
+        if x < _NEAR * NormalDist().inv_cdf(1 - outside) * float(self.std[edge]):
+            return False  # to say no is always right
+        far = float(self.far(outside)[edge])
+        return x >= far or self.tail(edge, x, outside) <= outside
+
+    def tail(self, edge: int, x: float, outside: float) -> float:
+        """Return a bound on the probability of noise of x or more at an edge.
+
+        Above the exact one by little where that is near `outside`.
+        """
+        smooth = float(self.std[edge]) * _SMOOTH
+        y = x - _BESIDE * smooth
+        half = y + float(self.far(outside / 1000, smooth=True)[edge])
+        if half > 1e4 * smooth:  # hardly any noise: no sum is worth it
+            return 1.0
+        step = math.pi / half
+        odd = 2 * np.arange(math.ceil(4 / (smooth * step)) + 1) + 1
+        logs = -np.square(smooth * step * odd) / 2
+        weights, many = self._weights(edge)
+        for part in (slice(1), slice(1, 4), slice(4, None)):
+            u = step * weights[part, None] * odd
+            logs += many[part] @ self._log_characteristic(u)
+            some = logs > -40  # what is left out is below `_ROUNDED` in all
+            odd, logs = odd[some], logs[some]
+        waves = np.sin(step * y * odd) * np.exp(logs) / odd
+        most = 0.5 - 2 / math.pi * float(np.sum(waves)) + outside / 1000 + _ROUNDED
+        return most / NormalDist().cdf(_BESIDE)
+
+    def _weights(self, edge: int) -> tuple[_Array, _Array]:
+        """Return the sizes of the nodes' weights in D, and how many have each.
+
+        Those that tell the most are first.
+        """
+        rows = weights_of(self._tree, edge, self._q)
+        sizes = np.round(np.abs(np.concatenate(rows)), 12)
+        found, many = np.unique(sizes, return_counts=True)
+        order = np.argsort(-many * found**2)
+        return found[order], many[order]
+
+    def _log_characteristic(self, u: _Array) -> _Array:
+        """Return the logarithm of the law's characteristic function."""
+        if not self._gaussian:
+            bent: _Array = np.square(np.sin(u / 2) / self._bend)
+            return -np.log1p(bent)
+        sigma = self._parameter
+        if sigma < 2:
+            shares = np.exp(-np.square(np.arange(1, 20) / sigma) / 2)
+            waves = [2 * part * np.cos(k * u) for k, part in enumerate(shares, 1)]
+            logs: _Array = np.log((1 + sum(waves)) / (1 + 2 * shares.sum()))
+            return logs
+        u = np.remainder(u + math.pi, 2 * math.pi) - math.pi
+        # By Poisson's formula: normal densities around the multiples of 2 pi.
+        near = 2 * (math.pi * sigma) ** 2
+        beside = np.exp(2 * math.pi * sigma**2 * (np.abs(u) - math.pi))
+        logs = np.log1p(beside) - math.log1p(2 * math.exp(-near))
+        return logs - np.square(sigma * u) / 2
+
+
+def weights_of(tree: Tree, edge: int, q: float) -> list[_Array]:
+    """Return the weights of nodes in D at an edge after least squares, by level."""
+    b, spreads, nodes = tree.branching, _count_tree._spreads(tree), tree.nodes
+
+    def spread(depth: int) -> _Array:
+        found = np.full(nodes[depth], spreads[depth][0])
+        found[-1] = spreads[depth][1]
+        return found
+
+    shares = [np.where(np.arange(nodes[-1]) < edge, 1 - q, -q)]
+    for depth in range(len(nodes) - 1, 1, -1):
+        s = spread(depth)
+        weighed = _count_tree.by_parent(shares[0] * s, b)
+        shares.insert(0, weighed / _count_tree.by_parent(s, b))
+    told, found = shares[0], []
+    for depth, share in enumerate(shares, 1):
+        if depth > 1:
+            passed = told * (1 - spread(depth - 1)) - shares[depth - 2]
+            told = share + np.repeat(passed, b)[: nodes[depth]]
+        found.append(told * spread(depth))
+    return found
+
+
+# ---- reading -----------------------------------------------------------------------
+
+
+class Trees:
+    """The released trees of a column, a row for each group."""
+
+    def __init__(
+        self,
+        tree: Tree,
+        law: Any,
+        bounds: tuple[float, float],
+        asked: Sequence[Fraction],
+        noisy: _Array,
+    ) -> None:
+        self._tree, self._law = tree, law
+        self._bounds, self._asked = bounds, asked
+        self._edges = edges_of(bounds, tree.leaves)
+        leaves = [
+            _count_tree.least_squares(tree, row.astype(np.float64), None)
+            for row in noisy
+        ]
+        self._sums = np.zeros((len(noisy), tree.leaves + 1))
+        np.cumsum(np.reshape(leaves, (-1, tree.leaves)), axis=1, out=self._sums[:, 1:])
+        self._ranks: dict[Fraction, Rank] = {}
+
+    def values(self, q: Fraction) -> _Array:
+        """Return a quantile of each group, at least the lower ones; NaN without values.
+
+        Where D crosses 0, in steps that grow shorter, and linear within a cell.
+        """
+        lower = [self._crossings(p) for p in self._asked if p <= q]
+        found: _Array = np.maximum.reduce(lower)
+        return np.where(np.rint(self._sums[:, -1]) < 1, math.nan, found)
+
+    def _crossings(self, q: Fraction) -> _Array:
+        found = []
+        edges = self._edges[0] / 2 + self._edges[1] / 2
+        for noisy in self._noisy(q):
+            low, high = 0, self._tree.leaves
+            for size in sizes_of(self._tree.leaves):
+                low, high = _moved(low, high, size, noisy < 0, noisy >= 0)
+            past, ahead = max(-noisy[low], 0.0), max(noisy[high], 0.0)
+            share = past / (past + ahead) if past + ahead else 0.5
+            found.append(edges[low] * (1 - share) + edges[high] * share)
+        return np.array(found, np.float64)
+
+    def interval(self, q: Fraction, level: float) -> tuple[_Array, _Array]:
+        """Return the ends for a quantile of each group."""
+        rank = self._ranks.setdefault(q, Rank(self._tree, self._law, q))
+        ends = np.array(
+            [self._sure_ends(rank, noisy, (1 - level) / 2) for noisy in self._noisy(q)],
+            np.int64,
+        ).reshape(-1, 2)
+        return self._edges[0][ends[:, 0]], self._edges[1][ends[:, 1]]
+
+    def known(self, _: Fraction) -> float:
+        """Return how wide the interval was before the release."""
+        return self._bounds[1] - self._bounds[0]
+
+    def _noisy(self, q: Fraction) -> _Array:
+        """Return the noisy D of each group at each edge."""
+        found: _Array = self._sums - float(q) * self._sums[:, -1:]
+        return found
+
+    def _sure_ends(self, rank: Rank, noisy: _Array, outside: float) -> tuple[int, int]:
+        """Return the edges below and above which the quantile is not, surely."""
+        low, high = 0, self._tree.leaves
+        # Sums of doubles are off by less than what is taken off.
+        sizes = np.abs(noisy) - (1 + np.abs(noisy).max()) * 2.0**-40
+        for size, part in parts_of(self._tree.leaves, outside):
+            sure = functools.partial(rank.exceeds, sizes, part)
+            low, high = _moved(low, high, size, noisy < 0, noisy > 0, sure)
+        return low, high
+
+
+def _moved(
+    low: int,
+    high: int,
+    size: int,
+    below: _Array,
+    above: _Array,
+    sure: Callable[[int], bool] = lambda _: True,
+) -> tuple[int, int]:
+    """Return two edges, moved in steps of a size while the next one is surely passed.
+
+    They start from and stay on multiples of the size, but for the last edge.
+    """
+    cells = len(below) - 1
+    while (edge := low + size) < cells and below[edge] and sure(edge):
+        low = edge
+    while (edge := (high - 1) // size * size) > 0 and above[edge] and sure(edge):
+        high = edge
+    return low, high
+
+
+def sizes_of(cells: int) -> list[int]:
+    """Return the lengths of steps, the longest first."""
+    found = [1]
+    while found[0] * _FINER < cells:
+        found.insert(0, found[0] * _FINER)
+    return found
+
+
+def parts_of(cells: int, outside: float) -> Iterator[tuple[int, float]]:
+    """Return the lengths of steps with their parts of a probability."""
+    *longer, last = sizes_of(cells)
+    rest = (1 - _LAST) / max(len(longer), 1)
+    yield from ((size, outside * rest) for size in longer)
+    yield last, outside * (_LAST if longer else 1)
