@@ -9,8 +9,9 @@ inexactness matters for privacy. scikit-learn is not needed. docs/learning.md.
 from fastdp import _public
 from fastdp.learning._kmeans import KMeans
 from fastdp.learning._linear import LinearRegression
+from fastdp.learning._logistic import LogisticRegression
 from fastdp.learning._pca import PCA
 
-__all__ = ["PCA", "KMeans", "LinearRegression"]
+__all__ = ["PCA", "KMeans", "LinearRegression", "LogisticRegression"]
 
 _public.show(globals())

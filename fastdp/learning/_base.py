@@ -152,6 +152,9 @@ class Estimator(ABC):
         """The norm that the noise goes with: Laplace L1, Gaussian L2."""
         return 1 if self.rho is None and self.delta is None else 2
 
+    def _positive(self, name: str) -> float:
+        return float(_validate.positive(name, getattr(self, name)))
+
     def _made(
         self, shares: Sequence[Fraction | int], shapes: Sequence[dict[str, Any]]
     ) -> tuple[ClippedSum, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any, ClassVar, Self
@@ -143,8 +144,9 @@ class KMeans(Estimator):
         spare = np.random.default_rng(99).uniform(
             -0.8, 0.8, (rounds, clusters, features)
         )
-        centers = spread_out(clusters, features)
-        if self.init is not None:
+        if self.init is None:
+            centers = spread_out(clusters, features)
+        else:
             centers = box.scaled(matrix(self.init))
             if centers.shape != (clusters, features) or np.isnan(centers).any():
                 raise ParameterError(
@@ -212,6 +214,7 @@ def nearest(x: Array, centers: Array) -> Array:
     return np.where(np.isnan(d).any(axis=1), -1, d.argmin(axis=1))
 
 
+@functools.lru_cache(maxsize=64)
 def spread_out(clusters: int, features: int) -> Array:
     """Return public points of [-1, 1]^d, far from each other and from the walls."""
     tried = max(1, min(4_000, _TRIED // (clusters**2 * features)))

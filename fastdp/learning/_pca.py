@@ -103,7 +103,7 @@ class PCA(Estimator):
     def _products(self, features: int) -> Products:
         length = None
         if self.data_norm is not None:
-            length = float(_validate.positive("data_norm", self.data_norm))
+            length = self._positive("data_norm")
         one = not self.centered
         return Products(features, self._norm, constant=one, length=length)
 

@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 import pytest
 
-from fastdp.learning import PCA, KMeans, LinearRegression
+from fastdp.learning import PCA, KMeans, LinearRegression, LogisticRegression
 from fastdp.testing import FixedStream
 from tests.engines.conftest import needs
 
@@ -25,6 +25,7 @@ MODELS = [
     LinearRegression(y_bounds=(-300, 300), epsilon=1e4, **PUBLIC),
     PCA(epsilon=1e4, **PUBLIC),
     KMeans(3, epsilon=1e4, **PUBLIC),
+    LogisticRegression(classes=[0, 1], epsilon=1e4, **PUBLIC),
 ]
 
 #: What scikit-learn checks and a private model is not, with the reason.
@@ -36,6 +37,10 @@ LEFT_OUT = {
     "check_supervised_y_2d": "one column is taken without a warning",
     "check_fit_idempotent": "the noise is fresh",
     "check_regressors_int": "compares two fits, whose noise differs",
+    "check_classifier_data_not_an_array": "likewise",
+    "check_classifiers_classes": "classes are public and stated, not found in records",
+    "check_classifiers_train": "likewise: with three classes",
+    "check_classifiers_regression_target": "targets of no class are left out",
     "check_regressor_data_not_an_array": "likewise",
 }
 
