@@ -94,8 +94,8 @@ typedef struct {
 typedef int (*fdp_resolve_fn)(void *context, const fdp_pending_t *pending,
                               int64_t value[2]);
 
-/* Noise, bits and labels are settled by integers of the core's own, unless a test gives
- * their law an owner. Selections need a resolver. */
+/* All that kernels leave undecided is settled by integers of the core's own, unless a test
+ * gives a law of noise, bits or labels an owner. */
 typedef struct {
     fdp_stream_t stream;
     fdp_resolve_fn resolve;
@@ -499,28 +499,35 @@ typedef enum {
 /* Choose index i with probability proportional to w_i exp(c s_i), or by the largest
  * c s_i + noise_i. docs/proofs/selection.md */
 typedef struct {
-    double rate;      /* c, nearest, in [2^-900, 2^900]                         */
-    double tolerance; /* proposals: of an acceptance; inverse: of cumulative    */
-                      /* weights, relative to the total; race: of a key         */
-    fdp_race_t noise; /* race only                                              */
-    uint64_t fine_rate[2]; /* inverse: (the two as 128 bits, the first bit set, plus   */
-    int32_t fine_place;    /* less than 1) 2^(fine_place - 128) is c; 0 0 if c or the  */
-                           /* weights are not known so well                            */
-    void *owner;      /* handed to the resolver                                 */
+    double rate;           /* c, nearest                                               */
+    fdp_race_t noise;      /* race only                                                */
+    uint64_t fine_rate[2]; /* (the two as 128 bits, the first bit set, plus less than  */
+    int32_t fine_place;    /* 1) 2^(fine_place - 128) is c; tests: 0 0, not known      */
+    double tolerance;      /* tests: leave at least so much to the exact steps         */
+    uint64_t num[FDP_LIMBS], den[FDP_LIMBS]; /* c, lowest limb first                   */
 } fdp_selection_t;
+
+/* A law of choice of the rate c in [2^-900, 2^900]. FDP_ERR_PARAMETER: out of range, or more
+ * than FDP_LIMBS limbs. After a failure the law is zeros. @timing T0 of c. */
+FDP_API FDP_NODISCARD fdp_status_t fdp_selection_make(fdp_selection_t *law,
+                                                      const fdp_ratio_t *c, fdp_race_t noise);
 
 /* `rows` sets of `n` candidates each, contiguous. Weights are mantissa 2^exponent,
  * mantissa 0 or in [1/2, 1), nearest to the exact ones, exponents integers in
  * (-2^14, 0], -2^17 of mantissa 0; mantissa NULL: all are 1; only exponent NULL: any
- * doubles >= 0, times 2^-weight_top, the largest of which is in [1/2, 1).
- * `weight_stride` is n, or 0 if all rows have the same weights. */
+ * doubles >= 0, times 2^-weight_top, the largest of which is in [1/2, 1). `weight` has the
+ * exact weights, times 2^weight_top where there are exponents; NULL: mantissa 2^exponent is
+ * exact. `weight_stride` is n, or 0 if all rows have the same weights, `weight_spread` that of
+ * fdp_weights_range. */
 typedef struct {
     size_t rows, n;
     const void *score;
     fdp_dtype_t type; /* FDP_F64 or FDP_I64 */
     const double *mantissa;
     const double *exponent;
+    const fdp_ratio_t *weight;
     int32_t weight_top;
+    double weight_spread;
     size_t weight_stride;
 } fdp_candidates_t;
 
@@ -534,9 +541,8 @@ FDP_API FDP_NODISCARD fdp_status_t fdp_weights_range(const double *weight, size_
                                                      int32_t *top, double *spread);
 
 /* k choices without replacement from each row, by inversion: choice j of row r has
- * the word of draw (first_row + r) k + j. An undecided one takes 64 further bits; what is
- * still undecided goes to call->resolve with word = {its word, first_row + r, j}. out has rows * k indices. 1 <= k <= n,
- * k <= FDP_SELECT_MOST. exact: yes. @timing T2: see docs/proofs/selection.md. */
+ * the word of draw (first_row + r) k + j, an undecided one takes further bits. out has
+ * rows * k indices. 1 <= k <= n, k <= FDP_SELECT_MOST. exact: yes. @timing T2: see docs/proofs/selection.md. */
 #define FDP_SELECT_MOST 4096
 FDP_API FDP_NODISCARD fdp_status_t
 fdp_select_inverse(const fdp_call_t *call, const fdp_selection_t *law,
@@ -544,29 +550,31 @@ fdp_select_inverse(const fdp_call_t *call, const fdp_selection_t *law,
                    int64_t *out);
 
 /* One choice from each row, by integer upper bounds of w_i e^(c s_i) and exact
- * acceptance, two tries for every row. Row r has draws 4 (first_row + r) ... + 3. What is
- * undecided, or rejected twice, goes to call->resolve with more = {first_row + r, the four
- * words}. exact: yes. @timing T2: see docs/proofs/selection.md. */
+ * acceptance, two tries for every row. Row r has draws 4 (first_row + r) ... + 3. exact: yes. @timing T2: see docs/proofs/selection.md. */
 FDP_API FDP_NODISCARD fdp_status_t
 fdp_select_proposed(const fdp_call_t *call, const fdp_selection_t *law,
                     const fdp_candidates_t *from, uint64_t first_row, int64_t *out);
 
 /* One choice from each row, all weights 1, by permute-and-flip: candidate i of row r comes
  * up if the word of draw (first_row + r) (n + 1) + i is below e^(-c gap), and one of those
- * that came up is taken by the word of the draw after the last one's. Undecided flips go to
- * call->resolve with word = {its word, first_row + r, i}, which answers 0 or 1; the choice
- * among `count` with {its word, count, UINT64_MAX}. exact: yes. @timing T2. */
+ * that came up is taken by the word of the draw after the last one's. exact: yes.
+ * @timing T2. */
 FDP_API FDP_NODISCARD fdp_status_t
 fdp_select_flipped(const fdp_call_t *call, const fdp_selection_t *law,
                    const fdp_candidates_t *from, uint64_t first_row, int64_t *out);
 
 /* The winner of each row's race: candidate i of row r has the word of draw first +
- * r n + i (Gaussian: and the same draw of chunks moved by 2^31). Where it is undecided,
- * every contender goes to call->resolve with word = {its word, its draw, second word},
- * the value unused; then {first + r n, UINT64_MAX, 0} asks for the winner's index. */
+ * r n + i (Gaussian: and the same draw of chunks moved by 2^31). exact: yes. @timing T2. */
 FDP_API FDP_NODISCARD fdp_status_t
 fdp_select_race(const fdp_call_t *call, const fdp_selection_t *law,
                 const fdp_candidates_t *from, uint64_t first, int64_t *out);
+
+/* Whether the first candidate of `one`, with the word of draw[0], is ahead of that of
+ * `other`, with draw[1]: 0 or 1. Both have weights or none. exact: yes. @timing T0. */
+FDP_API FDP_NODISCARD fdp_status_t
+fdp_race_ahead(const fdp_call_t *call, const fdp_selection_t *law,
+               const fdp_candidates_t *one, const fdp_candidates_t *other,
+               const uint64_t draw[2], int *ahead);
 
 /* Bounds low <= key <= high of every candidate's key in the race, in the row's order:
  * key = noise - c (largest score - score) + ln weight, low -infinity and high infinity

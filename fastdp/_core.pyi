@@ -91,15 +91,21 @@ class Numbers:
     ) -> None: ...
 
 @final
+class Ratios:
+    def __init__(self, numbers: Sequence[Fraction | int]) -> None: ...
+
+@final
 class Selection:
     def __init__(
         self,
-        rate: float,
-        tolerance: float,
+        rate: Fraction,
         noise: str | None = None,
-        weights: tuple[_Array, _Array | None, int] | None = None,
-        fine: tuple[int, int, int] | None = None,
+        weights: tuple[_Array, _Array | None, int, float, Ratios | None] | None = None,
     ) -> None: ...
+    def structure(self) -> bytes: ...
+    def widen(
+        self, tolerance: float = 0.0, *, fine: bool = True, exact: bool = True
+    ) -> Selection: ...
 
 @final
 class Clip:
@@ -258,45 +264,33 @@ def select_one(
     law: Selection,
     scores: object,
     weights: object,
-    resolver: Callable[[_Array, Any, tuple[int, ...], Callable[[int], bytes]], int],
     stream: Stream | None = None,
     flip: bool = False,
 ) -> np.int64 | None: ...
-def select_flipped(
-    call: Call,
-    law: Selection,
-    scores: _Array,
-    out: _Array,
-    resolver: _Settler,
-    first_row: int = 0,
-) -> None: ...
 def weights_range(weights: _Array) -> tuple[int, float] | None: ...
-def propose_tolerance(spread: float) -> float: ...
+def select_flipped(
+    call: Call, law: Selection, scores: _Array, out: _Array, first_row: int = 0
+) -> None: ...
 def select_proposed(
-    call: Call,
-    law: Selection,
-    scores: _Array,
-    out: _Array,
-    resolver: _Settler,
-    first_row: int = 0,
+    call: Call, law: Selection, scores: _Array, out: _Array, first_row: int = 0
 ) -> None: ...
 def select_inverse(
-    call: Call,
-    law: Selection,
-    scores: _Array,
-    out: _Array,
-    resolver: _Settler,
-    first_row: int = 0,
+    call: Call, law: Selection, scores: _Array, out: _Array, first_row: int = 0
 ) -> None: ...
 def select_race(
     call: Call,
     law: Selection,
     scores: _Array,
     out: _Array,
-    resolver: _Settler,
     first_row: int = 0,
     first: int = 0,
 ) -> None: ...
+def race_ahead(
+    call: Call,
+    law: Selection,
+    one: tuple[_Array, int, int, int],
+    other: tuple[_Array, int, int, int],
+) -> bool: ...
 def race_keys(
     call: Call,
     law: Selection,

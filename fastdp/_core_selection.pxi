@@ -9,32 +9,61 @@ RACES = {
 }
 
 
-def propose_tolerance(double spread):
-    """Return a bound on the error of a try's acceptance: selection.md, section 4."""
-    return 2.0**-44 + 2.0**-51 * spread
+@cython.final
+cdef class Ratios:
+    """Rational numbers above 0 in the limbs of fdp_ratio_t."""
+
+    cdef cnp.ndarray table
+    cdef list limbs
+
+    def __cinit__(self, list numbers):
+        self.table = np.zeros((len(numbers), sizeof(fdp_ratio_t)), np.uint8)
+        cdef fdp_ratio_t *ratio = <fdp_ratio_t *> cnp.PyArray_DATA(self.table)
+        self.limbs = [_ratio(&ratio[i], number) for i, number in enumerate(numbers)]
 
 
 @cython.final
 cdef class Selection:
-    """A law of choice: rate and tolerance of the kernels, and the noise of a race.
+    """A law of choice: its exact rate, and the noise of a race.
 
-    `weights` is None or (mantissa, exponent, top), float64 arrays of n or rows * n
-    entries, as in fastdp.h; exponent None: doubles, of which `top` is the largest place.
-    `fine` is the rate for inversion as fine_rate and fine_place in fastdp.h, or None.
+    `weights` is None or (mantissa, exponent, top, spread, exact), float64 arrays of n or
+    rows * n entries, as in fastdp.h; exponent None: doubles, of which `top` is the largest
+    place; exact: a Ratios, or None.
     """
 
     cdef fdp_selection_t c
     cdef object mantissa
     cdef object exponent
+    cdef Ratios exact
     cdef int32_t top
+    cdef double spread
 
-    def __cinit__(self, double rate, double tolerance, noise=None, weights=None,
-                  fine=None):
-        self.c.rate = rate
-        self.c.fine_rate[0], self.c.fine_rate[1], self.c.fine_place = fine or (0, 0, 0)
-        self.c.tolerance = tolerance
-        self.c.noise = <fdp_race_t> <int> RACES[noise or "gumbel"]
-        self.mantissa, self.exponent, self.top = weights or (None, None, 0)
+    def __cinit__(self, rate, noise=None, weights=None):
+        cdef fdp_ratio_t ratio
+        num, den = _ratio(&ratio, rate)
+        _check(fdp_selection_make(&self.c, &ratio,
+                                  <fdp_race_t> <int> RACES[noise or "gumbel"]), NULL)
+        self.mantissa, self.exponent, self.top, self.spread, self.exact = (
+            weights or (None, None, 0, 0.0, None))
+
+    def structure(self):
+        """The prepared fdp_selection_t, for tests that call the core themselves."""
+        return PyBytes_FromStringAndSize(<char *> &self.c, sizeof(fdp_selection_t))
+
+    def widen(self, double tolerance=0.0, *, bint fine=True, bint exact=True):
+        """Return a copy that leaves more to the exact steps, for tests; not `fine`: none
+        of it to that of 128 bits; not `exact`: the last of them fails. The law stays the
+        same."""
+        cdef Selection other = Selection.__new__(Selection, 1)
+        other.c = self.c
+        other.c.tolerance = tolerance
+        if not fine:
+            other.c.fine_rate[0] = 0
+        if not exact:
+            memset(other.c.den, 0, sizeof(other.c.den))
+        other.mantissa, other.exponent, other.exact = self.mantissa, self.exponent, self.exact
+        other.top, other.spread = self.top, self.spread
+        return other
 
     cdef fdp_candidates_t _of(self, cnp.ndarray scores, size_t first_row) except *:
         """The rows of a C-contiguous matrix of float64 or int64, from a row on."""
@@ -44,17 +73,23 @@ cdef class Selection:
         c.score = cnp.PyArray_DATA(scores)
         c.type = FDP_I64 if cnp.PyArray_TYPE(scores) == cnp.NPY_INT64 else FDP_F64
         c.mantissa = c.exponent = NULL
+        c.weight = NULL
         c.weight_top = self.top
+        c.weight_spread = self.spread
         c.weight_stride = 0
         if self.mantissa is not None:
             c.mantissa = <const double *> cnp.PyArray_DATA(self.mantissa)
             if self.exponent is not None:
                 c.exponent = <const double *> cnp.PyArray_DATA(self.exponent)
+            if self.exact is not None:
+                c.weight = <const fdp_ratio_t *> cnp.PyArray_DATA(self.exact.table)
             if <size_t> cnp.PyArray_SIZE(self.mantissa) > c.n:
                 c.weight_stride = c.n
                 c.mantissa += first_row * c.n
                 if c.exponent != NULL:
                     c.exponent += first_row * c.n
+                if c.weight != NULL:
+                    c.weight += first_row * c.n
         return c
 
 
@@ -79,128 +114,114 @@ def weights_range(cnp.ndarray weights):
     return None if status != FDP_OK else (top, spread)
 
 
-def select_one(Selection law, scores, weights, resolver, stream=None, bint flip=False):
+def select_one(Selection law, scores, weights, stream=None, bint flip=False):
     """Return one choice by proposals, or by flips, as a numpy int64: the short way.
 
     None unless `scores`, and `weights` if not None, are one-dimensional, contiguous
     arrays of float64 of one length, not empty, and the weights are valid.
-    `resolver(scores, weights, words, block)` settles the choice as in
-    `select_proposed`, or the flip as in `select_flipped`.
     """
     cdef Call call
     cdef Keyed keyed
     cdef fdp_candidates_t candidates
-    cdef fdp_selection_t c
     cdef fdp_status_t status
     cdef int64_t chosen
-    cdef double spread
     if not _is_vector(scores):
         return None
     cdef cnp.ndarray array = scores
+    memset(&candidates, 0, sizeof(candidates))
     candidates.rows = 1
     candidates.n = cnp.PyArray_SIZE(array)
     candidates.score = cnp.PyArray_DATA(array)
     candidates.type = FDP_F64
-    candidates.mantissa = candidates.exponent = NULL
-    candidates.weight_top = 0
-    candidates.weight_stride = 0
-    c = law.c
     if weights is not None:
         if not _is_vector(weights) or cnp.PyArray_SIZE(weights) != cnp.PyArray_SIZE(array):
             return None
         candidates.mantissa = <const double *> cnp.PyArray_DATA(weights)
         if fdp_weights_range(candidates.mantissa, candidates.n, &candidates.weight_top,
-                             &spread) != FDP_OK:
+                             &candidates.weight_spread) != FDP_OK:
             return None
-        c.tolerance = propose_tolerance(spread)
-    settle = lambda words, block: resolver(array, weights, words, block)
-    c.owner = <void *> settle
     if stream is None:
         _open(&keyed)
         with nogil:
             status = (fdp_select_flipped if flip else fdp_select_proposed)(
-                &keyed.c, &c, &candidates, 0, &chosen)
+                &keyed.c, &law.c, &candidates, 0, &chosen)
         fdp_call_close(&keyed.c)
-        _check(status, &keyed)
+        _check(status, NULL)
     else:
         with Call(stream) as call:
             status = (fdp_select_flipped if flip else fdp_select_proposed)(
-                call.key(), &c, &candidates, 0, &chosen)
-            _check(status, &call.keyed)
+                call.key(), &law.c, &candidates, 0, &chosen)
+            _check(status, NULL)
     return PyArray_Scalar(&chosen, _INT64_DTYPE, None)
 
 
-def select_proposed(Call call, Selection law, cnp.ndarray scores, cnp.ndarray out,
-                    resolver, size_t first_row=0):
-    """Fill `out` with a choice from each row of `scores`.
+ctypedef fdp_status_t (*Select)(const fdp_call_t *, const fdp_selection_t *,
+                                const fdp_candidates_t *, uint64_t, int64_t *) noexcept nogil
 
-    `resolver((row, point, acceptance, point, acceptance), block)` settles row
-    `first_row` and on, from the words of its two tries.
-    """
+
+cdef int _select(Select select, Call call, Selection law, cnp.ndarray scores,
+                 cnp.ndarray out, size_t first_row, uint64_t number) except -1:
     cdef fdp_candidates_t candidates = law._of(scores, first_row)
     cdef int64_t *data = <int64_t *> cnp.PyArray_DATA(out)
-    cdef fdp_selection_t c = law.c
     cdef const fdp_call_t *key = call.key()
     cdef fdp_status_t status
-    c.owner = <void *> resolver
     with nogil:
-        status = fdp_select_proposed(key, &c, &candidates, first_row, data)
-    _check(status, &call.keyed)
+        status = select(key, &law.c, &candidates, number, data)
+    return _check(status, NULL)
+
+
+def select_proposed(Call call, Selection law, cnp.ndarray scores, cnp.ndarray out,
+                    size_t first_row=0):
+    """Fill `out` with a choice from each row of `scores`, which start with `first_row`."""
+    _select(fdp_select_proposed, call, law, scores, out, first_row, first_row)
 
 
 def select_flipped(Call call, Selection law, cnp.ndarray scores, cnp.ndarray out,
-                   resolver, size_t first_row=0):
-    """Fill `out` with a choice from each row of `scores` by permute-and-flip.
+                   size_t first_row=0):
+    """Fill `out` with a choice from each row of `scores` by permute-and-flip."""
+    _select(fdp_select_flipped, call, law, scores, out, first_row, first_row)
 
-    `resolver((word, row, i), block)` settles a flip as 0 or 1, and
-    `resolver((word, count, 2**64 - 1), block)` the choice among so many.
-    """
-    cdef fdp_candidates_t candidates = law._of(scores, first_row)
-    cdef int64_t *data = <int64_t *> cnp.PyArray_DATA(out)
-    cdef fdp_selection_t c = law.c
-    cdef const fdp_call_t *key = call.key()
-    cdef fdp_status_t status
-    c.owner = <void *> resolver
-    with nogil:
-        status = fdp_select_flipped(key, &c, &candidates, first_row, data)
-    _check(status, &call.keyed)
+
+def select_race(Call call, Selection law, cnp.ndarray scores, cnp.ndarray out,
+                size_t first_row=0, uint64_t first=0):
+    """Fill `out` with the winner of each row's race, from draw `first` on."""
+    _select(fdp_select_race, call, law, scores, out, first_row,
+            first + first_row * cnp.PyArray_DIM(scores, 1))
 
 
 def select_inverse(Call call, Selection law, cnp.ndarray scores, cnp.ndarray out,
-                   resolver, size_t first_row=0):
-    """Fill the rows of `out` with choices without replacement from those of `scores`.
-
-    `resolver((word, row, j), block)` settles choice j of row `first_row` and on.
-    """
+                   size_t first_row=0):
+    """Fill the rows of `out` with choices without replacement from those of `scores`."""
     cdef fdp_candidates_t candidates = law._of(scores, first_row)
     cdef size_t k = cnp.PyArray_DIM(out, 1)
     cdef int64_t *data = <int64_t *> cnp.PyArray_DATA(out)
-    cdef fdp_selection_t c = law.c
     cdef const fdp_call_t *key = call.key()
     cdef fdp_status_t status
-    c.owner = <void *> resolver
     with nogil:
-        status = fdp_select_inverse(key, &c, &candidates, first_row, k, data)
-    _check(status, &call.keyed)
+        status = fdp_select_inverse(key, &law.c, &candidates, first_row, k, data)
+    _check(status, NULL)
 
 
-def select_race(Call call, Selection law, cnp.ndarray scores, cnp.ndarray out, resolver,
-                size_t first_row=0, uint64_t first=0):
-    """Fill `out` with the winner of each row's race, from draw `first` on.
-
-    `resolver` is told the contenders of a row one by one, as (word, draw, second
-    word), and asked for the winner by (first draw of the row, 2**64 - 1, 0).
-    """
-    cdef fdp_candidates_t candidates = law._of(scores, first_row)
-    cdef int64_t *data = <int64_t *> cnp.PyArray_DATA(out)
-    cdef uint64_t draw = first + first_row * candidates.n
-    cdef fdp_selection_t c = law.c
-    cdef const fdp_call_t *key = call.key()
-    cdef fdp_status_t status
-    c.owner = <void *> resolver
-    with nogil:
-        status = fdp_select_race(key, &c, &candidates, draw, data)
-    _check(status, &call.keyed)
+def race_ahead(Call call, Selection law, tuple one, tuple other):
+    """Tell whether the first of two candidates is ahead, given as (scores, row, i, draw):
+    candidate i of the only row of `scores`, which is number `row` of the weights."""
+    cdef fdp_candidates_t[2] known
+    cdef uint64_t[2] draw
+    cdef size_t at
+    cdef int j, ahead
+    for j, (scores, row, i, number) in enumerate((one, other)):
+        known[j] = law._of(scores, row)
+        at, draw[j] = i, number
+        known[j].n = 1
+        known[j].score = <const uint64_t *> known[j].score + at
+        if known[j].mantissa != NULL:
+            known[j].mantissa += at
+        if known[j].exponent != NULL:
+            known[j].exponent += at
+        if known[j].weight != NULL:
+            known[j].weight += at
+    _check(fdp_race_ahead(call.key(), &law.c, &known[0], &known[1], draw, &ahead), NULL)
+    return ahead != 0
 
 
 def race_keys(Call call, Selection law, cnp.ndarray scores, cnp.ndarray low,
@@ -214,4 +235,4 @@ def race_keys(Call call, Selection law, cnp.ndarray scores, cnp.ndarray low,
     cdef fdp_status_t status
     with nogil:
         status = fdp_race_keys(key, &law.c, &candidates, draw, lower, upper)
-    _check(status, &call.keyed)
+    _check(status, NULL)

@@ -1,25 +1,22 @@
-"""The exact resolver: settles in integers what a kernel leaves undecided.
+"""Enclosures of exp, and uniform real numbers of which more bits are read when needed.
 
-A sampler is a deterministic function of uniform real numbers. A kernel sees
-their first bits only; where these do not decide the value, the functions here
-read further bits of the same numbers and compare them with integer enclosures
-of the thresholds, until the whole cell of the unread bits lies on one side.
-No probability is ever rounded. Proofs: ``docs/proofs/resolver.md``,
-``docs/proofs/discrete_laplace.md``, ``docs/proofs/discrete_gaussian.md``.
+Where the known bits of a uniform do not decide on which side of a threshold it lies,
+further bits are compared with integer enclosures of the threshold, until the whole
+cell of the unread bits lies on one side. No probability is ever rounded. What the
+kernels leave undecided csrc/exact settles in the same way. Proofs:
+``docs/proofs/resolver.md``.
 
 Bits. A uniform real is a prefix (`a`, `nbits`), which says that it lies in
 [a, a + 1) * 2**-nbits, followed by extension blocks of 16 bytes: two
 little-endian 64-bit words, each read from its most significant bit down. The
-caller's ``block(k)`` returns block `k` of the trial; the trial's own uniform
-goes on in blocks 0, 1, ..., and a second, independent uniform of the trial in
-blocks `SECOND`, `SECOND` + 1, ...
+caller's ``block(k)`` returns block `k` of the trial; its uniform goes on in
+blocks 0, 1, ...
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
 from typing import TypeAlias
 
 #: Extension block `k` of the trial at hand: 16 bytes.
@@ -27,9 +24,6 @@ Block: TypeAlias = Callable[[int], bytes]
 
 #: Given `bits`, integers lo <= 2**bits * theta <= hi for one real theta.
 Enclosure: TypeAlias = Callable[[int], tuple[int, int]]
-
-#: First extension block of a trial's second uniform.
-SECOND = 1 << 20
 
 #: Bits of precision of a threshold beyond the bits of the uniform.
 _SLACK = 64
@@ -125,58 +119,3 @@ class Uniform:
             if low >= hi:
                 return False
             self.extend()
-
-    def level(
-        self,
-        threshold: Callable[[int, int], tuple[int, int]],
-        guess: Callable[[int, int], float],
-    ) -> int:
-        """Return the k >= 0 with threshold(k + 1) < real <= threshold(k).
-
-        Parameters
-        ----------
-        threshold : callable
-            ``threshold(k, bits)`` encloses the k-th threshold, which decreases
-            to the infimum of the possible reals; the 0-th is their supremum.
-        guess : callable
-            ``guess(x, bits)`` is about the k of the real x * 2**-bits. It only
-            saves time: the answer is verified.
-        """
-        while True:
-            low, high, bits = self.cell()
-            k = max(math.floor(guess((low + high) >> 1, bits)), 0)
-            while True:
-                lo, hi = threshold(k + 1, bits)
-                if high <= lo:
-                    k += 1
-                    continue
-                if low < hi:
-                    break
-                if k == 0:
-                    return 0
-                lo, hi = threshold(k, bits)
-                if high <= lo:
-                    return k
-                if low < hi:
-                    break
-                k -= 1
-            self.extend()
-
-
-def minus_log(x: int, bits: int) -> float:
-    """About -ln(x * 2**-bits), for 0 < x < 2**bits of any size."""
-    ratio = x / (1 << bits)
-    if ratio > 1e-300:
-        return -math.log(ratio)
-    return bits * math.log(2.0) - math.log(x)
-
-
-# --- Discrete Laplace ---------------------------------------------------------
-
-
-@lru_cache(maxsize=256)
-def flip(num: int, den: int, bits: int) -> tuple[int, int]:
-    """Enclose theta = q / (1 + q), q = exp(-den/num): P(X < 0) at scale num/den."""
-    lo, hi = exp_neg(den, num, bits)
-    one = 1 << bits
-    return (lo << bits) // (one + lo), -(-(hi << bits) // (one + hi))

@@ -291,11 +291,12 @@ cdef extern from "fastdp.h" nogil:
 
     ctypedef struct fdp_selection_t:
         double rate
-        double tolerance
         fdp_race_t noise
         uint64_t[2] fine_rate
         int32_t fine_place
-        void *owner
+        double tolerance
+        uint64_t num[80]
+        uint64_t den[80]
 
     ctypedef struct fdp_candidates_t:
         size_t rows
@@ -304,11 +305,15 @@ cdef extern from "fastdp.h" nogil:
         fdp_dtype_t type
         const double *mantissa
         const double *exponent
+        const fdp_ratio_t *weight
         int32_t weight_top
+        double weight_spread
         size_t weight_stride
 
     size_t FDP_SELECT_CHUNK
     size_t FDP_SELECT_MOST
+    fdp_status_t fdp_selection_make(fdp_selection_t *law, const fdp_ratio_t *c,
+                                    fdp_race_t noise)
     fdp_status_t fdp_weights_range(const double *weight, size_t n, int32_t *top,
                                    double *spread)
     fdp_status_t fdp_select_inverse(const fdp_call_t *call, const fdp_selection_t *law,
@@ -323,6 +328,10 @@ cdef extern from "fastdp.h" nogil:
     fdp_status_t fdp_select_race(const fdp_call_t *call, const fdp_selection_t *law,
                                  const fdp_candidates_t *candidates, uint64_t first,
                                  int64_t *out)
+    fdp_status_t fdp_race_ahead(const fdp_call_t *call, const fdp_selection_t *law,
+                                const fdp_candidates_t *one,
+                                const fdp_candidates_t *other, const uint64_t *draw,
+                                int *ahead)
     fdp_status_t fdp_race_keys(const fdp_call_t *call, const fdp_selection_t *law,
                                const fdp_candidates_t *candidates, uint64_t first,
                                double *low, double *high)

@@ -6,23 +6,15 @@ Both rest on ``_selection``; the laws and the words are in
 
 from __future__ import annotations
 
+import functools
 import itertools
 from fractions import Fraction
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from fastdp import _core, _exact_selection
-from fastdp._exact_selection import Noise, Runner
-from fastdp._selection import (
-    Choice,
-    blocks_of,
-    nearest,
-    race_resolver,
-    race_tolerance,
-    runners,
-    word_of,
-)
+from fastdp import _core
+from fastdp._selection import Choice, Noise
 from fastdp._stream import Stream
 from fastdp.exceptions import ParameterError
 
@@ -52,7 +44,7 @@ def _rank(choice: Choice, row: int, k: int, mixed: _Array, call: _core.Call) -> 
     scores = choice.scores[row : row + 1]
     n = scores.shape[1]
     low, high = np.zeros((1, n)), np.zeros((1, n))
-    law = choice.law(race_tolerance(choice.spread), "gumbel")
+    law = choice.law("gumbel")
     try:
         _core.race_keys(call, law, scores, low, high, row)
         lost = np.isneginf(high[0])
@@ -63,7 +55,7 @@ def _rank(choice: Choice, row: int, k: int, mixed: _Array, call: _core.Call) -> 
             return order
         others = np.where(lost, 0.0, np.nan)
         rest = Choice(choice.rate, np.broadcast_to(others, choice.scores.shape))
-        plain = rest.law(race_tolerance(), "gumbel")
+        plain = rest.law("gumbel")
         _core.race_keys(call, plain, others.reshape(1, n), low, high, row)
         behind = _ordered(rest, row, low[0], high[0], k - ahead, last, call)
         return np.concatenate((order, behind))
@@ -112,10 +104,14 @@ def _settle(
     choice: Choice, row: int, indexes: list[int], call: _core.Call
 ) -> list[int]:
     """Order candidates whose bounds overlap."""
-    n = choice.scores.shape[1]
-    contenders = [(i, word_of(call, row * n + i), 0) for i in indexes]
-    entered = runners(choice, row, contenders, "gumbel", call)
-    return [runner.index for runner in _exact_selection.ranked(entered)]
+    scores, law = choice.scores[row : row + 1], choice.law("gumbel")
+    first = row * scores.shape[1]
+
+    def compare(i: int, j: int) -> int:
+        one, other = (scores, row, i, first + i), (scores, row, j, first + j)
+        return -1 if _core.race_ahead(call, law, one, other) else 1
+
+    return sorted(indexes, key=functools.cmp_to_key(compare))
 
 
 # --- a race in pieces ---------------------------------------------------------------
@@ -125,34 +121,21 @@ class LongRace:
     """A race whose candidates come in pieces: the one ahead is kept."""
 
     def __init__(self, rate: Fraction, noise: Noise, call: _core.Call) -> None:
-        self._rate = rate
-        self._noise: Noise = noise
-        self._law = _core.Selection(nearest(rate), race_tolerance(), noise)
+        self._law = _core.Selection(rate, noise)
         self._call = call
         self._seen = 0
-        self._ahead: Runner | None = None
-        self._ahead_has_weight = False
+        self._ahead: tuple[_Array, int, int, int] | None = None
 
     def enter(self, scores: _Array) -> None:
         """Enter the candidates of a matrix with one row."""
-        choice = Choice(self._rate, scores)
         out = np.zeros(1, np.int64)
-        resolver = race_resolver(choice, self._noise, self._call, self._seen)
-        _core.select_race(self._call, self._law, scores, out, resolver, 0, self._seen)
+        _core.select_race(self._call, self._law, scores, out, 0, self._seen)
         i = int(out[0])
-        draw = self._seen + i
+        new = (scores[:, i : i + 1].copy(), 0, 0, self._seen + i)
         self._seen += scores.shape[1]
-        score = choice.score(0, i)
-        # Gaps may be taken from any score common to all: here 0.
-        gap = Fraction(0) if score is None else -self._rate * score
-        words = (word_of(self._call, draw), 0)
-        blocks = blocks_of(self._call, draw)
-        runner = Runner.of(draw, gap, Fraction(1), self._noise, words, blocks)
-        has_weight = score is not None
-        if self._ahead is None or has_weight > self._ahead_has_weight:
-            self._ahead, self._ahead_has_weight = runner, has_weight
-        elif has_weight == self._ahead_has_weight:
-            self._ahead = _exact_selection.first_of([self._ahead, runner])
+        old = self._ahead
+        if old is None or _core.race_ahead(self._call, self._law, new, old):
+            self._ahead = new
 
     def winner(self) -> int:
         """Return the index of the winner.
@@ -164,4 +147,4 @@ class LongRace:
         """
         if self._ahead is None:
             raise ParameterError("there must be at least one candidate")
-        return self._ahead.index
+        return self._ahead[3]

@@ -379,3 +379,151 @@ void fdp_fx_root_two_pi(const fdp_fx_t *f, uint64_t *out)
         fdp_nat_add(a, fdp_nat_right(a, fdp_nat_root(a, high), 32), fdp_nat_of(a, 2)));
     fdp_arena_back(a, mark);
 }
+
+/* ---- logarithms and angles ------------------------------------------------------- */
+
+/* 2 atanh(top / bottom) 2^point, a quotient in [0, 1/3], in point / 64 + 1 limbs and right
+ * to *ulps: 2 (3 n + 5) for n terms, by the floors and what is left of the series. */
+static uint64_t *log_series(fdp_arena_t *a, fdp_nat_t top, fdp_nat_t bottom, unsigned point,
+                            uint64_t *ulps)
+{
+    const size_t p = point / 64 + 1;
+    uint64_t *total = fdp_arena_take(a, p), *term = fdp_arena_take(a, p);
+    uint64_t *square = fdp_arena_take(a, p), *room = fdp_arena_take(a, 2 * p);
+    const fdp_nat_t z = fdp_nat_div(a, fdp_nat_left(a, top, point), bottom, NULL);
+    uint64_t n = 0;
+    *ulps = 0;
+    if (a->failed) {
+        return total;
+    }
+    memset(total, 0, p * sizeof *total);
+    memset(term, 0, p * sizeof *term);
+    if (z.n != 0) {
+        memcpy(term, z.d, z.n * sizeof *term);
+    }
+    fdp_limbs_mul(room, term, p, term, p);
+    shift_into(square, p, room, 2 * p, point, false);
+    for (size_t limbs = z.n; limbs != 0; limbs = fdp_nat_trim(term, limbs), n++) {
+        fdp_limbs_div_limb(room, term, limbs, 2 * n + 1);
+        memset(room + limbs, 0, (p - limbs) * sizeof *room);
+        fdp_limbs_add(total, total, room, p);
+        fdp_limbs_mul(room, term, limbs, square, p);
+        shift_into(term, limbs, room, limbs + p, point, false);
+    }
+    fdp_limbs_add(total, total, total, p);
+    *ulps = 2 * (3 * n + 5);
+    return total;
+}
+
+void fdp_fx_log(const fdp_fx_t *f, uint64_t *out, fdp_nat_t num, fdp_nat_t den)
+{
+    fdp_arena_t *a = f->a;
+    const size_t mark = fdp_arena_mark(a), w = f->w;
+    /* 2^power m, 1 <= m < 2 */
+    unsigned power = fdp_nat_bits(num) - fdp_nat_bits(den);
+    power -= fdp_nat_compare(num, fdp_nat_left(a, den, power)) < 0;
+    const unsigned guard = length_of(f->bits) + length_of(power) + 12, point = f->bits + guard;
+    const fdp_nat_t low = fdp_nat_left(a, den, power);
+    const size_t p = point / 64 + 1;
+    uint64_t ulps, more = 0;
+    const uint64_t *part =
+        log_series(a, fdp_nat_sub(a, num, low), fdp_nat_add(a, num, low), point, &ulps);
+    uint64_t *total = fdp_arena_take(a, w + p), *error = fdp_arena_take(a, w + p);
+    if (a->failed) {
+        return;
+    }
+    memset(total, 0, (w + p) * sizeof *total);
+    memset(error, 0, (w + p) * sizeof *error);
+    if (power != 0) {
+        const uint64_t *two = log_series(a, fdp_nat_of(a, 1), fdp_nat_of(a, 3), point, &more);
+        if (a->failed) {
+            return;
+        }
+        const uint64_t times = power;
+        fdp_limbs_mul(total, two, p, &times, 1);
+    }
+    memcpy(error, part, p * sizeof *part);
+    fdp_limbs_add(total, total, error, w + p);
+    memset(error, 0, (w + p) * sizeof *error);
+    error[0] = ulps + power * more;
+    uint64_t *high = fdp_arena_take(a, w + p);
+    if (high == NULL) {
+        return;
+    }
+    fdp_limbs_add(high, total, error, w + p);
+    if (fdp_limbs_sub(total, total, error, w + p) != 0) {
+        memset(total, 0, (w + p) * sizeof *total);
+    }
+    shift_into(out, w, total, w + p, guard, false);
+    shift_into(out + w, w, high, w + p, guard, true);
+    fdp_arena_back(a, mark);
+}
+
+void fdp_fx_negate(const fdp_fx_t *f, uint64_t *pair)
+{
+    for (size_t i = 0; i < f->w; i++) {
+        const uint64_t low = pair[i];
+        pair[i] = ~pair[f->w + i];
+        pair[f->w + i] = ~low;
+    }
+    one_up(pair, f->w, 1);
+    one_up(pair + f->w, f->w, 1);
+}
+
+void fdp_fx_log_signed(const fdp_fx_t *f, uint64_t *out, fdp_nat_t num, fdp_nat_t den)
+{
+    if (fdp_nat_compare(num, den) >= 0) {
+        fdp_fx_log(f, out, num, den);
+    } else {
+        fdp_fx_log(f, out, den, num);
+        fdp_fx_negate(f, out);
+    }
+}
+
+void fdp_fx_cos_quarter(const fdp_fx_t *f, uint64_t *out, fdp_nat_t part, unsigned nbits)
+{
+    fdp_arena_t *a = f->a;
+    const size_t mark = fdp_arena_mark(a), w = f->w;
+    const unsigned guard = length_of(f->bits) + 12, point = f->bits + guard;
+    const size_t p = point / 64 + 2; /* the sums may be negative */
+    uint64_t i, k, n = 0;
+    const fdp_nat_t first = arctan(a, 5, point, &i), second = arctan(a, 239, point, &k);
+    /* pi / 2 = 8 arctan(1/5) - 2 arctan(1/239), right to 8 i + 2 k */
+    const fdp_nat_t half =
+        fdp_nat_sub(a, fdp_nat_left(a, first, 3), fdp_nat_left(a, second, 1));
+    const fdp_nat_t angle = fdp_nat_right(a, fdp_nat_mul(a, half, part), nbits);
+    const fdp_nat_t square = fdp_nat_right(a, fdp_nat_mul(a, angle, angle), point);
+    uint64_t *total = fdp_arena_take(a, p), *term = fdp_arena_take(a, p);
+    uint64_t *room = fdp_arena_take(a, 2 * p);
+    if (a->failed) {
+        return;
+    }
+    memset(total, 0, p * sizeof *total);
+    memset(term, 0, p * sizeof *term);
+    term[point / 64] = (uint64_t)1 << (point % 64);
+    for (size_t limbs = p; fdp_nat_trim(term, limbs) != 0; n++) {
+        if (n & 1) {
+            fdp_limbs_sub(total, total, term, p);
+        } else {
+            fdp_limbs_add(total, total, term, p);
+        }
+        fdp_limbs_mul(room, term, p, square.d, square.n);
+        shift_into(term, p, room, p + square.n, point, false);
+        fdp_limbs_div_limb(term, term, p, (2 * n + 1) * (2 * n + 2));
+    }
+    /* floors, what is left of the series, and the angle's error (|cos'| <= 1) */
+    memset(term, 0, p * sizeof *term);
+    term[0] = 6 * n + 6 + 8 * i + 2 * k + 2;
+    fdp_limbs_sub(room, total, term, p);
+    fdp_limbs_add(total, total, term, p);
+    if (fdp_fx_sign(room, p) < 0) {
+        memset(room, 0, p * sizeof *room);
+    }
+    if (fdp_fx_sign(total, p) < 0) { /* cannot be */
+        a->vague = true;
+        memset(total, 0, p * sizeof *total);
+    }
+    shift_into(out, w, room, p, guard, false);
+    shift_into(out + w, w, total, p, guard, true);
+    fdp_arena_back(a, mark);
+}

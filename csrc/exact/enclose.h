@@ -67,6 +67,15 @@ FDP_INTERNAL void fdp_fx_exp_neg(const fdp_fx_t *f, uint64_t *out, fdp_nat_t num
                                  fdp_nat_t den);
 /* q / (1 + q), q = exp(-den / num): _exact.flip. */
 FDP_INTERNAL void fdp_fx_flip(const fdp_fx_t *f, uint64_t *out, fdp_nat_t num, fdp_nat_t den);
+/* ln(num / den), num >= den > 0; of any two above 0, its ends in two's complement. */
+FDP_INTERNAL void fdp_fx_log(const fdp_fx_t *f, uint64_t *out, fdp_nat_t num, fdp_nat_t den);
+FDP_INTERNAL void fdp_fx_log_signed(const fdp_fx_t *f, uint64_t *out, fdp_nat_t num,
+                                    fdp_nat_t den);
+/* -a, both ends in two's complement. */
+FDP_INTERNAL void fdp_fx_negate(const fdp_fx_t *f, uint64_t *pair);
+/* cos(pi/2 a 2^-nbits), 0 <= a <= 2^nbits. */
+FDP_INTERNAL void fdp_fx_cos_quarter(const fdp_fx_t *f, uint64_t *out, fdp_nat_t a,
+                                     unsigned nbits);
 /* sqrt(2 pi): exact_tilt.root_two_pi. */
 FDP_INTERNAL void fdp_fx_root_two_pi(const fdp_fx_t *f, uint64_t *out);
 

@@ -152,31 +152,6 @@ fdp_status_t fdp_law_response(fdp_arena_t *a, fdp_response_t *law)
     return FDP_OK;
 }
 
-/* floor(U c) of a rational c = num / den, at most `last`. */
-static uint64_t step_of(fdp_settle_t *w, fdp_uniform_t *u, fdp_nat_t num, fdp_nat_t den,
-                        uint64_t last)
-{
-    while (fdp_settle_goes_on(w)) {
-        const size_t mark = fdp_arena_mark(w->a);
-        const fdp_nat_t x = fdp_uniform_nat(u), one = fdp_nat_of(w->a, 1);
-        const fdp_nat_t least = fdp_nat_div(w->a, fdp_nat_mul(w->a, x, num), den, NULL);
-        const fdp_nat_t end = fdp_nat_mul(w->a, fdp_nat_add(w->a, x, one), num);
-        const fdp_nat_t most = fdp_nat_sub(w->a, fdp_nat_div_up(w->a, end, den), one);
-        const fdp_nat_t low = fdp_nat_right(w->a, least, u->nbits);
-        const fdp_nat_t high = fdp_nat_right(w->a, most, u->nbits);
-        const bool known = !w->a->failed && fdp_nat_compare(low, high) == 0;
-        const uint64_t step = w->a->failed || low.n == 0 ? 0 : low.n > 1 ? last : low.d[0];
-        fdp_arena_back(w->a, mark);
-        if (!w->a->failed && (known || step >= last)) {
-            return step < last ? step : last;
-        }
-        if (fdp_settle_goes_on(w)) {
-            fdp_uniform_extend(w, u);
-        }
-    }
-    return 0;
-}
-
 int fdp_settle_response(fdp_settle_t *w, const void *what, const uint64_t *word, int64_t *value)
 {
     const fdp_response_t *law = what;
@@ -195,7 +170,7 @@ int fdp_settle_response(fdp_settle_t *w, const void *what, const uint64_t *word,
     fdp_uniform_t u = fdp_uniform_open(w, word[1], bits + 64, 0);
     if (u.d != NULL) {
         u.d[1] = word[0];
-        value[0] = (int64_t)step_of(w, &u, num, den, last);
+        value[0] = (int64_t)fdp_uniform_step(w, &u, num, den, last);
     }
     return fdp_settle_goes_on(w) ? 1 : -1;
 }

@@ -171,3 +171,27 @@ uint64_t fdp_uniform_level(fdp_settle_t *w, fdp_uniform_t *u, fdp_bound_fn bound
     }
     return 0;
 }
+
+uint64_t fdp_uniform_step(fdp_settle_t *w, fdp_uniform_t *u, fdp_nat_t num, fdp_nat_t den,
+                          uint64_t last)
+{
+    while (fdp_settle_goes_on(w)) {
+        const size_t mark = fdp_arena_mark(w->a);
+        const fdp_nat_t x = fdp_uniform_nat(u), one = fdp_nat_of(w->a, 1);
+        const fdp_nat_t least = fdp_nat_div(w->a, fdp_nat_mul(w->a, x, num), den, NULL);
+        const fdp_nat_t end = fdp_nat_mul(w->a, fdp_nat_add(w->a, x, one), num);
+        const fdp_nat_t most = fdp_nat_sub(w->a, fdp_nat_div_up(w->a, end, den), one);
+        const fdp_nat_t low = fdp_nat_right(w->a, least, u->nbits);
+        const fdp_nat_t high = fdp_nat_right(w->a, most, u->nbits);
+        const bool known = !w->a->failed && fdp_nat_compare(low, high) == 0;
+        const uint64_t step = w->a->failed || low.n == 0 ? 0 : low.n > 1 ? last : low.d[0];
+        fdp_arena_back(w->a, mark);
+        if (!w->a->failed && (known || step >= last)) {
+            return step < last ? step : last;
+        }
+        if (fdp_settle_goes_on(w)) {
+            fdp_uniform_extend(w, u);
+        }
+    }
+    return 0;
+}

@@ -56,6 +56,9 @@ FDP_INTERNAL size_t fdp_uniform_first(fdp_settle_t *w, fdp_uniform_t *u, fdp_bou
 /* The k with threshold(k + 1) <= the uniform < threshold(k). */
 FDP_INTERNAL uint64_t fdp_uniform_level(fdp_settle_t *w, fdp_uniform_t *u, fdp_bound_fn bound,
                                         fdp_guess_fn guess, const void *what);
+/* floor(U c) of a rational c = num / den, at most `last`. */
+FDP_INTERNAL uint64_t fdp_uniform_step(fdp_settle_t *w, fdp_uniform_t *u, fdp_nat_t num,
+                                       fdp_nat_t den, uint64_t last);
 
 /* A trial of tilted digits (law_settle_tilted.c): 1 and the value, or 0. */
 FDP_INTERNAL int fdp_settle_tilted(fdp_settle_t *w, const uint64_t *words, fdp_i128_t *value);

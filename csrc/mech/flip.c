@@ -13,6 +13,7 @@
 #include "../base/mul128.h"
 #include "../base/rounding.h"
 #include "../base/wipe.h"
+#include "../exact/choice.h"
 #include "lanes.h"
 #include "scratch.h"
 #include "select.h"
@@ -26,6 +27,7 @@ typedef struct {
     const fdp_selection_kernels_t *kernels;
     fdp_proposal_t gap;
     size_t masks; /* of 64 candidates each */
+    uint64_t all; /* mask: tests send all to the exact step */
     uint64_t *kept, *open; /* bits of flips that came up, and that are undecided */
     uint64_t word[FDP_BLOCK];
     fdp_block_t block;
@@ -49,27 +51,30 @@ static uint64_t row_flip(flips_t *t, size_t row, uint64_t draw)
     }
     const uint64_t there = ~UINT64_C(0) >> (64 * t->masks - n);
     t->kept[t->masks - 1] &= there;
-    t->open[t->masks - 1] &= there;
     for (size_t g = 0; g < t->masks; g++) {
+        t->open[g] |= t->all;
+        t->open[g] &= g + 1 < t->masks ? ~UINT64_C(0) : there;
         open |= t->open[g];
     }
     return open;
 }
 
-static bool row_settle(flips_t *t, uint64_t row, uint64_t draw)
+static fdp_status_t row_settle(flips_t *t, size_t r, uint64_t draw)
 {
-    bool kept = true;
-    for (size_t g = 0; g < t->masks && kept; g++) {
-        for (uint64_t left = t->open[g]; left != 0 && kept; left &= left - 1) {
+    const fdp_choice_t choice = fdp_choice_of(t->law, t->from, r, NULL);
+    fdp_status_t status = FDP_OK;
+    for (size_t g = 0; g < t->masks; g++) {
+        for (uint64_t left = t->open[g]; left != 0 && status == FDP_OK; left &= left - 1) {
             const unsigned bit = (unsigned)__builtin_ctzll(left);
             const uint64_t i = 64 * g + bit;
+            uint64_t words[2] = {fdp_words_peek(&t->words, draw + i), i};
             int64_t up;
-            kept = fdp_ask(t->call, t->law, draw + i, fdp_words_peek(&t->words, draw + i),
-                           row, i, &up);
+            status = fdp_select_settle(t->call, draw + i, fdp_settle_flip, &choice, words, &up);
             t->kept[g] = (t->kept[g] & ~(UINT64_C(1) << bit)) | ((uint64_t)up & 1) << bit;
+            fdp_wipe(words, sizeof words);
         }
     }
-    return kept;
+    return status;
 }
 
 /* Place of the set bit of a rank. */
@@ -101,9 +106,14 @@ static fdp_status_t row_pick(flips_t *t, uint64_t draw, uint64_t word, int64_t *
     }
     const uint64_t low = fdp_mul_u64(word, count, &rank);
     int64_t exact = (int64_t)rank;
-    if (FDP_UNLIKELY(low > 0 - count) &&
-        !fdp_ask(t->call, t->law, draw, word, count, UINT64_MAX, &exact)) {
-        return FDP_ERR_RESOLVER;
+    if (FDP_UNLIKELY((low > 0 - count) | (t->all != 0))) {
+        uint64_t words[2] = {word, count};
+        const fdp_status_t status =
+            fdp_select_settle(t->call, draw, fdp_settle_even, NULL, words, &exact);
+        fdp_wipe(words, sizeof words);
+        if (status != FDP_OK) {
+            return status;
+        }
     }
     const uint64_t place = place_of(t, (uint64_t)exact), last = t->from->n - 1;
     /* None came up only where another thread wrote the scores between two readings. */
@@ -119,8 +129,9 @@ static fdp_status_t row_select(flips_t *t, size_t r, uint64_t row, int64_t *out)
     t->gap.top = fdp_row_largest(t->kernels, t->from, r, &none);
     t->gap.most = fdp_pick_double(none, 0.0, FDP_GAP_MOST);
     const uint64_t open = row_flip(t, r, draw);
-    if (FDP_UNLIKELY(open != 0) && !row_settle(t, row, draw)) {
-        return FDP_ERR_RESOLVER;
+    const fdp_status_t status = FDP_UNLIKELY(open != 0) ? row_settle(t, r, draw) : FDP_OK;
+    if (status != FDP_OK) {
+        return status;
     }
     const size_t ahead = (t->from->rows - r - 1) * (n + 1) + 1;
     return row_pick(t, draw + n, *fdp_words_at(&t->words, draw + n, 1, ahead), out);
@@ -141,7 +152,7 @@ fdp_status_t fdp_select_flipped(const fdp_call_t *call, const fdp_selection_t *l
                                 const fdp_candidates_t *from, uint64_t first_row,
                                 int64_t *out)
 {
-    if (from->n == 0 || from->mantissa != NULL) {
+    if (!fdp_candidates_valid(from) || from->mantissa != NULL) {
         memset(out, 0, from->rows * sizeof *out);
         return FDP_ERR_PARAMETER;
     }
@@ -152,6 +163,7 @@ fdp_status_t fdp_select_flipped(const fdp_call_t *call, const fdp_selection_t *l
     t.from = from;
     t.kernels = fdp_selection_kernels();
     t.gap.rate = law->rate;
+    t.all = fdp_mask(law->tolerance > 0.0);
     t.masks = (from->n + 63) / 64;
     const size_t size = 2 * t.masks * sizeof *t.kept;
     t.kept = t.masks <= FEW ? few : fdp_memory_take(size);

@@ -15,6 +15,7 @@
 #include "../base/mul128.h"
 #include "../base/rounding.h"
 #include "../base/wipe.h"
+#include "../exact/choice.h"
 #include "fetch.h"
 #include "inverse_settle.h"
 #include "scratch.h"
@@ -44,6 +45,7 @@ typedef struct {
     const fdp_selection_t *law;
     const fdp_candidates_t *from;
     const fdp_selection_kernels_t *kernels;
+    double tolerance;          /* of cumulative weights over their total               */
     size_t row, k;
     bool whole;                /* the row is short: see fetch.h                        */
     size_t depth;              /* of the tree: 1 if the root's children are candidates */
@@ -435,7 +437,7 @@ static size_t row_choose(tree_t *t, uint64_t word, uint64_t *unsure)
     const double total = t->node.sum;
     search_t s = {.point = ((double)(word >> 11) + 0.5) * 0x1p-53 * total,
                   .unit = 1.0,
-                  .tolerance = t->law->tolerance * total};
+                  .tolerance = t->tolerance * total};
     size_t index = pick_child(t, &s);
     for (size_t height = t->depth; height-- > 1;) {
         const size_t last = t->level[height].count - 1;
@@ -456,21 +458,21 @@ static size_t row_choose(tree_t *t, uint64_t word, uint64_t *unsure)
 }
 
 /* A choice that the kernels leave open: with further bits of the same real, first in
- * 128-bit integers, then by the resolver. False: it failed. */
-static bool row_settle(tree_t *t, uint64_t draw, const uint64_t word[3], int64_t *choice)
+ * 128-bit integers, then by integers of any size. */
+static fdp_status_t row_settle(tree_t *t, uint64_t draw, uint64_t word, int64_t *choice)
 {
+    const fdp_choice_t row =
+        fdp_choice_of(t->law, t->from, t->row, t->gone > 0 ? t->removed : NULL);
     const uint32_t trial = (uint32_t)(draw % FDP_SELECT_CHUNK);
     fdp_chunk_t chunk;
     uint64_t more[2];
     fdp_chunk_open(&chunk, &t->call->stream, draw / FDP_SELECT_CHUNK);
     fdp_chunk_extend(&chunk, &trial, 1, 0, (uint8_t *)more);
     fdp_chunk_close(&chunk);
-    const bool settled =
-        fdp_inverse_settle(t->law, t->from, t->row, t->gone > 0 ? t->removed : NULL,
-                           word[0], more[0], choice);
+    const bool settled = fdp_inverse_settle(&row, word, more[0], choice);
     fdp_wipe(more, sizeof more);
-    return settled ||
-           fdp_ask(t->call, t->law, draw, word[0], word[1], word[2], choice);
+    return settled ? FDP_OK
+                   : fdp_select_settle(t->call, draw, fdp_settle_inverse, &row, &word, choice);
 }
 
 static fdp_status_t row_select(tree_t *t, uint64_t row, int64_t *out)
@@ -482,11 +484,10 @@ static fdp_status_t row_select(tree_t *t, uint64_t row, int64_t *out)
         uint64_t unsure;
         out[j] = (int64_t)row_choose(t, word, &unsure);
         const bool asked = unsure != 0;
-        if (FDP_UNLIKELY(asked)) {
-            const uint64_t words[3] = {word, row, j};
-            if (!row_settle(t, draw + j, words, &out[j])) {
-                return FDP_ERR_RESOLVER;
-            }
+        const fdp_status_t status =
+            FDP_UNLIKELY(asked) ? row_settle(t, draw + j, word, &out[j]) : FDP_OK;
+        if (status != FDP_OK) {
+            return status;
         }
         if (j + 1 < t->k) {
             row_remove(t, (size_t)out[j], asked);
@@ -537,7 +538,7 @@ fdp_status_t fdp_select_inverse(const fdp_call_t *call, const fdp_selection_t *l
     t.whole = from->n <= FDP_SHORT;
     t.removed = NULL;
     t.taken = NULL;
-    if (k == 0 || k > from->n || k > FDP_SELECT_MOST) {
+    if (!fdp_candidates_valid(from) || k == 0 || k > from->n || k > FDP_SELECT_MOST) {
         memset(out, 0, from->rows * k * sizeof *out);
         return FDP_ERR_PARAMETER;
     }
@@ -548,6 +549,7 @@ fdp_status_t fdp_select_inverse(const fdp_call_t *call, const fdp_selection_t *l
         return FDP_ERR_MEMORY;
     }
     lay_out(&t, t.memory);
+    t.tolerance = fdp_inverse_tolerance(law, from, t.depth);
     fdp_words_open(&t.words, call, 0);
     const fdp_status_t status = select_rows(&t, first_row, out);
     if (status != FDP_OK) {

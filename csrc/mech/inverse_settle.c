@@ -1,6 +1,6 @@
 /* inverse_settle.c: see inverse_settle.h; error analysis in docs/proofs/selection.md.
  *
- *   score_*, gap_*   exact differences of scores, times the rate
+ *   distance_*, gap_*   exact differences of scores, times the rate
  *   mass_*           weights in fixed point, and sums of them over the tree
  *   walk             the child that the point of the mass falls on, height by height
  */
@@ -16,12 +16,10 @@
 #define GAP_TOP 15     /* gaps of 2^15 and more weigh nothing */
 #define PLACE_LEAST (-(1 << 14))
 
+_Static_assert(FDP_TREE_BLOCK == FDP_BLOCK && FDP_TREE_LANES == FDP_LANES, "one tree");
+
 typedef struct {
-    const fdp_selection_t *law;
-    const fdp_candidates_t *from;
-    const uint64_t *score; /* of the row: bits */
-    const double *mantissa, *exponent; /* as in fdp_candidates_t */
-    const uint64_t *removed;
+    const fdp_choice_t *c;
     uint64_t largest;      /* score */
     int64_t top;           /* largest place of a weight */
     unsigned fit;          /* bits given up so that n masses have a sum */
@@ -35,55 +33,14 @@ typedef struct {
 
 /* ---- scores ---------------------------------------------------------------------- */
 
-static bool is_removed(const row_t *r, size_t i)
-{
-    return r->removed != NULL && (r->removed[i / 64] >> i % 64 & 1) != 0;
-}
-
-#define DOUBLE_MOST UINT64_C(0x7fefffffffffffff)
 #define DOUBLE_SIGN (UINT64_C(1) << 63)
-
-/* Whether candidate i counts; its score, with +infinity as the largest double. */
-static bool score_of(const row_t *r, size_t i, uint64_t *score)
-{
-    *score = r->score[i];
-    if (is_removed(r, i) ||
-        (r->mantissa != NULL && fdp_double_bits(r->mantissa[i]) << 1 == 0)) {
-        return false;
-    }
-    if (r->from->type == FDP_I64) {
-        return true;
-    }
-    const uint64_t size = *score & ~DOUBLE_SIGN;
-    const bool infinite = size == DOUBLE_MOST + 1;
-    *score = infinite ? DOUBLE_MOST : *score;
-    return size <= DOUBLE_MOST || (infinite && (r->score[i] & DOUBLE_SIGN) == 0);
-}
-
-static bool less(const row_t *r, uint64_t a, uint64_t b)
-{
-    if (r->from->type != FDP_I64) { /* to integers in the order of the doubles */
-        a ^= (a & DOUBLE_SIGN) != 0 ? ~DOUBLE_SIGN : 0;
-        b ^= (b & DOUBLE_SIGN) != 0 ? ~DOUBLE_SIGN : 0;
-    }
-    return (int64_t)a < (int64_t)b;
-}
-
-/* Size of a double: part * 2^place, place >= -1074. */
-static uint64_t part_of(uint64_t bits, int *place)
-{
-    const int field = (int)(bits >> 52 & 0x7ff);
-    const uint64_t fraction = bits & ((UINT64_C(1) << 52) - 1);
-    *place = (field == 0 ? 1 : field) - 1075;
-    return fraction | (field == 0 ? 0 : UINT64_C(1) << 52);
-}
 
 /* a - b >= 0 as distance * 2^place, the distance below 2^119 and right to one unit, or
  * exact where it is below 2^115. */
 static fdp_u128_t distance_of(uint64_t a, uint64_t b, int *place)
 {
     int place_a, place_b;
-    const uint64_t part_a = part_of(a, &place_a), part_b = part_of(b, &place_b);
+    const uint64_t part_a = fdp_double_part(a, &place_a), part_b = fdp_double_part(b, &place_b);
     const int most = place_a > place_b ? place_a : place_b;
     const int down_a = most - place_a, down_b = most - place_b;
     const fdp_u128_t size_a = down_a > 127 ? 0 : ((fdp_u128_t)part_a << 64) >> down_a;
@@ -107,7 +64,7 @@ static bool gap_of(const row_t *r, uint64_t score, fdp_u128_t *gap)
 {
     int place = 0;
     const fdp_u128_t distance =
-        r->from->type == FDP_I64 ? (fdp_u128_t)(r->largest - score)
+        r->c->from->type == FDP_I64 ? (fdp_u128_t)(r->largest - score)
                                  : distance_of(r->largest, score, &place);
     *gap = 0;
     if (distance == 0) {
@@ -115,10 +72,10 @@ static bool gap_of(const row_t *r, uint64_t score, fdp_u128_t *gap)
     }
     const unsigned up = leading_zeros(distance);
     const fdp_u128_t rate =
-        ((fdp_u128_t)r->law->fine_rate[0] << 64) | r->law->fine_rate[1];
+        ((fdp_u128_t)r->c->law->fine_rate[0] << 64) | r->c->law->fine_rate[1];
     const fdp_u128_t product = fdp_mul_high_u128(rate, distance << up);
     /* gap = product * 2^(down - 112), product at least 2^126 */
-    const int64_t down = (int64_t)r->law->fine_place + place - (int64_t)up + GAP_POINT;
+    const int64_t down = (int64_t)r->c->law->fine_place + place - (int64_t)up + GAP_POINT;
     if (down > GAP_TOP + GAP_POINT - 127) {
         return false;
     }
@@ -138,11 +95,11 @@ static fdp_u128_t times_log_two(uint64_t k)
 static int64_t mantissa_of(const row_t *r, size_t i, uint64_t *mantissa)
 {
     int place;
-    const uint64_t part = part_of(fdp_double_bits(r->mantissa[i]), &place);
+    const uint64_t part = fdp_double_part(fdp_double_bits(r->c->mantissa[i]), &place);
     const int up = __builtin_clzll(part);
     *mantissa = part << up;
     return place - up + 64 +
-           (r->exponent != NULL ? (int64_t)r->exponent[i] : -r->from->weight_top);
+           (r->c->exponent != NULL ? (int64_t)r->c->exponent[i] : -r->c->from->weight_top);
 }
 
 static weight_t weight_of(const row_t *r, size_t i, bool place_only)
@@ -150,20 +107,20 @@ static weight_t weight_of(const row_t *r, size_t i, bool place_only)
     weight_t w = {0, INT64_MIN / 2};
     uint64_t score;
     fdp_u128_t gap;
-    if (!score_of(r, i, &score) || !gap_of(r, score, &gap)) {
+    if (!fdp_choice_score(r->c, i, &score) || !gap_of(r, score, &gap)) {
         return w;
     }
     const double size = (double)(uint64_t)(gap >> 64) * 0x1p-48;
     const double nats = size * FDP_LOG2E - 0x1p-20;
     const uint64_t k = nats > 0.0 ? (uint64_t)nats : 0;
     uint64_t mantissa = 0;
-    w.place = r->mantissa == NULL ? 0 : mantissa_of(r, i, &mantissa);
+    w.place = r->c->mantissa == NULL ? 0 : mantissa_of(r, i, &mantissa);
     w.place -= (int64_t)k;
     if (place_only) {
         return w;
     }
     w.mass = fdp_exp_minus((gap - times_log_two(k)) << (127 - GAP_POINT));
-    if (r->mantissa != NULL) {
+    if (r->c->mantissa != NULL) {
         w.mass = fdp_mul_high_u128(w.mass, (fdp_u128_t)mantissa << 64);
     }
     return w;
@@ -185,12 +142,12 @@ static fdp_u128_t mass_of(const row_t *r, size_t first, size_t last)
  * how many there are. */
 static size_t masses_of(const row_t *r, size_t first, size_t span, fdp_u128_t *mass)
 {
-    const size_t left = r->from->n - first;
+    const size_t left = r->c->from->n - first;
     const size_t whole = left / span + (left % span != 0);
     const size_t count = whole < FDP_BLOCK ? whole : FDP_BLOCK;
     for (size_t c = 0; c < count; c++) {
         const size_t from = first + c * span;
-        const size_t size = r->from->n - from < span ? r->from->n - from : span;
+        const size_t size = r->c->from->n - from < span ? r->c->from->n - from : span;
         mass[c] = mass_of(r, from, from + size);
     }
     return count;
@@ -203,7 +160,7 @@ static bool walk(const row_t *r, fdp_u128_t u, int64_t *choice)
 {
     fdp_u128_t mass[FDP_BLOCK];
     size_t span = 1, first = 0;
-    while ((r->from->n - 1) / span >= FDP_BLOCK) {
+    while ((r->c->from->n - 1) / span >= FDP_BLOCK) {
         span *= FDP_BLOCK;
     }
     size_t count = masses_of(r, first, span, mass);
@@ -212,7 +169,7 @@ static bool walk(const row_t *r, fdp_u128_t u, int64_t *choice)
         total += mass[c];
     }
     const fdp_u128_t point = fdp_mul_high_u128(u, total);
-    const fdp_u128_t slack = (total >> 96) + 2 * (fdp_u128_t)r->from->n + 4;
+    const fdp_u128_t slack = (total >> 96) + 2 * (fdp_u128_t)r->c->from->n + 4;
     for (;;) {
         size_t found = count;
         for (size_t l = 0; l < FDP_LANES && found == count; l++) {
@@ -241,13 +198,13 @@ static bool walk(const row_t *r, fdp_u128_t u, int64_t *choice)
 static bool choose_evenly(const row_t *r, fdp_u128_t u, int64_t *choice)
 {
     uint64_t left = 0;
-    for (size_t i = 0; i < r->from->n; i++) {
-        left += !is_removed(r, i);
+    for (size_t i = 0; i < r->c->from->n; i++) {
+        left += !fdp_choice_removed(r->c, i);
     }
     uint64_t place = (uint64_t)fdp_mul_high_u128(u, left);
     const fdp_u128_t rest = u * left;
-    for (size_t i = 0; i < r->from->n; i++) {
-        if (!is_removed(r, i) && place-- == 0) {
+    for (size_t i = 0; i < r->c->from->n; i++) {
+        if (!fdp_choice_removed(r->c, i) && place-- == 0) {
             *choice = (int64_t)i;
             break;
         }
@@ -255,36 +212,26 @@ static bool choose_evenly(const row_t *r, fdp_u128_t u, int64_t *choice)
     return rest <= 0 - (fdp_u128_t)left;
 }
 
-bool fdp_inverse_settle(const fdp_selection_t *law, const fdp_candidates_t *from,
-                        size_t row, const uint64_t *removed, uint64_t high, uint64_t low,
-                        int64_t *choice)
+bool fdp_inverse_settle(const fdp_choice_t *c, uint64_t high, uint64_t low, int64_t *choice)
 {
-    const size_t at = row * from->weight_stride;
-    row_t r = {.law = law, .from = from, .removed = removed,
-               .score = (const uint64_t *)from->score + row * from->n,
-               .mantissa = from->mantissa == NULL ? NULL : from->mantissa + at,
-               .exponent = from->exponent == NULL ? NULL : from->exponent + at};
+    row_t r = {.c = c};
+    const size_t n = c->from->n;
     const fdp_u128_t u = ((fdp_u128_t)high << 64) | low;
-    if (law->fine_rate[0] == 0) {
+    if (c->law->fine_rate[0] == 0 || c->weight != NULL) {
         return false;
     }
-    bool any = false;
-    for (size_t i = 0; i < from->n; i++) {
+    for (size_t i = 0; i < n && c->exponent != NULL; i++) {
         uint64_t score;
-        if (score_of(&r, i, &score)) {
-            r.largest = !any || less(&r, r.largest, score) ? score : r.largest;
-            any = true;
-            if (r.exponent != NULL && r.exponent[i] < PLACE_LEAST) {
-                return false;
-            }
+        if (fdp_choice_score(c, i, &score) && c->exponent[i] < PLACE_LEAST) {
+            return false;
         }
     }
-    if (!any) {
+    if (!fdp_choice_most(c, &r.largest)) {
         return choose_evenly(&r, u, choice);
     }
-    r.fit = 65 - (unsigned)__builtin_clzll(from->n);
-    r.top = r.mantissa == NULL ? 0 : INT64_MIN;
-    for (size_t i = 0; i < from->n && r.mantissa != NULL; i++) {
+    r.fit = 65 - (unsigned)__builtin_clzll(n);
+    r.top = c->mantissa == NULL ? 0 : INT64_MIN;
+    for (size_t i = 0; i < n && c->mantissa != NULL; i++) {
         const int64_t place = weight_of(&r, i, true).place;
         r.top = place > r.top ? place : r.top;
     }

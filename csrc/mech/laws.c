@@ -111,3 +111,46 @@ fdp_status_t fdp_response_make(fdp_response_t *law, uint32_t categories, uint64_
     law->truth = always ? 0 : truth;
     return always ? FDP_OK : fdp_law_response(&arena, law);
 }
+
+/* The first 128 bits of num / den and its place: num / den = bits 2^(place - 128). */
+static void fine_rate(fdp_arena_t *a, fdp_nat_t num, fdp_nat_t den, fdp_selection_t *law)
+{
+    int place = (int)fdp_nat_bits(num) - (int)fdp_nat_bits(den);
+    const fdp_nat_t above = place < 0 ? fdp_nat_left(a, num, (unsigned)-place) : num;
+    const fdp_nat_t below = place > 0 ? fdp_nat_left(a, den, (unsigned)place) : den;
+    place += fdp_nat_compare(above, below) >= 0;
+    const int up = 128 - place;
+    const fdp_nat_t top = up > 0 ? fdp_nat_left(a, num, (unsigned)up) : num;
+    const fdp_nat_t low = up < 0 ? fdp_nat_left(a, den, (unsigned)-up) : den;
+    const fdp_nat_t bits = fdp_nat_div(a, top, low, NULL);
+    if (!a->failed && bits.n == 2) {
+        law->fine_rate[0] = bits.d[1];
+        law->fine_rate[1] = bits.d[0];
+        law->fine_place = place;
+    }
+}
+
+fdp_status_t fdp_selection_make(fdp_selection_t *law, const fdp_ratio_t *c, fdp_race_t noise)
+{
+    uint64_t room[16 * FDP_LIMBS];
+    fdp_arena_t arena = {.base = room, .size = sizeof room / sizeof *room};
+    const fdp_nat_t num = number(c->num, c->nums), den = number(c->den, c->dens);
+    memset(law, 0, sizeof *law);
+    if (num.n == 0 || den.n == 0 || num.n > FDP_LIMBS || den.n > FDP_LIMBS ||
+        (noise != FDP_RACE_GUMBEL && noise != FDP_RACE_LAPLACE && noise != FDP_RACE_GAUSSIAN)) {
+        return FDP_ERR_PARAMETER;
+    }
+    fine_rate(&arena, num, den, law);
+    arena.used = 0;
+    const int place = law->fine_place;
+    const bool inside = !arena.failed && place > -900 && place <= 901;
+    law->rate = inside ? fdp_nat_quotient(&arena, num, den) : 0.0;
+    if (arena.failed || !(law->rate >= 0x1p-900) || !(law->rate <= 0x1p900)) {
+        memset(law, 0, sizeof *law);
+        return FDP_ERR_PARAMETER;
+    }
+    memcpy(law->num, num.d, num.n * sizeof *num.d);
+    memcpy(law->den, den.d, den.n * sizeof *den.d);
+    law->noise = noise;
+    return FDP_OK;
+}

@@ -2,7 +2,8 @@
  *
  *   row_open       integer bounds W_i of all weights, summed by nodes of FDP_NODE
  *   row_find       the candidates that two points of the total fall on
- *   row_accept     each with probability w_i / W_i; the first accepted is the choice
+ *   accept         each with probability w_i / W_i; the first accepted is the choice
+ *   settle_row     the same by all bits, where known ones leave it open
  *
  * With base weights all is relative to the largest w_i, known to within a factor of 4.
  * W_i >= w_i makes the law exact, whatever the bounds are (rejection). Both tries are
@@ -15,6 +16,7 @@
 #include "../base/mul128.h"
 #include "../base/rounding.h"
 #include "../base/wipe.h"
+#include "../exact/choice.h"
 #include "../sampler/constants.h"
 #include "fetch.h"
 #include "scratch.h"
@@ -39,6 +41,7 @@ typedef struct {
     const fdp_selection_t *law;
     const fdp_candidates_t *from;
     const fdp_selection_kernels_t *kernels;
+    double tolerance;   /* of an acceptance */
     size_t type, based; /* which of the kernels: integers, base weights */
     fdp_row_t row;      /* its candidates; the shorter node's are copied */
     fdp_proposal_t proposal;
@@ -54,6 +57,12 @@ typedef struct {
     FDP_ALIGNED(64) uint64_t start[FDP_LANES];
     fdp_words_t words;
 } row_t;
+
+/* What is needed to settle a row. */
+typedef struct {
+    row_t *t;
+    fdp_choice_t choice;
+} settle_t;
 
 static size_t nodes_of(const row_t *t) { return t->full + (t->rest > 0); }
 
@@ -277,7 +286,7 @@ static double weight_of(const row_t *t, const try_t *y)
 /* Mask of whether V < w / W. */
 static uint64_t accept(row_t *t, const try_t *y, uint64_t word)
 {
-    const double bound = fdp_from_unsigned(y->bound), close = t->law->tolerance * bound;
+    const double bound = fdp_from_unsigned(y->bound), close = t->tolerance * bound;
     const double beyond = weight_of(t, y) - fdp_from_unsigned(word) * 0x1p-64 * bound;
     t->unsure |= fdp_mask(beyond > -close) & fdp_mask(beyond < close);
     return fdp_mask(beyond > 0.0);
@@ -285,12 +294,90 @@ static uint64_t accept(row_t *t, const try_t *y, uint64_t word)
 
 /* ---- rows ----------------------------------------------------------------------- */
 
-/* The resolver makes the choice anew, by all its bits. */
-static bool row_settle(const row_t *t, uint64_t row, const uint64_t *word, int64_t *choice)
+/* The candidate that a point of the total falls on, and its bound: in the order of the
+ * nodes, of the lanes within each. */
+static size_t candidate_at(row_t *t, fdp_u128_t point, uint64_t *bound)
 {
-    const uint64_t more[1 + WORDS] = {row, word[0], word[1], word[2], word[3]};
-    return fdp_ask_more(t->call, t->law, WORDS * row,
-                        (fdp_pending_t){.more = more, .more_words = 1 + WORDS}, choice);
+    fdp_u128_t until = 0;
+    size_t node = 0;
+    for (; node + 1 < nodes_of(t) && until + t->sum[node] <= point; node++) {
+        until += t->sum[node];
+    }
+    const size_t first = node * FDP_NODE, padded = node == t->full ? t->padded : FDP_NODE;
+    const fdp_row_t last = last_of(t);
+    fdp_row_t from = t->row;
+    from.score = (const uint64_t *)from.score + first;
+    from.weight = from.weight == NULL ? NULL : from.weight + first;
+    from.exponent = from.exponent == NULL ? NULL : from.exponent + first;
+    t->kernels->bounds[t->type][t->based](node == t->full ? &last : &from, padded,
+                                          t->from->n - first, &t->proposal, t->weight,
+                                          t->start);
+    size_t found = first;
+    for (size_t l = 0; l < FDP_LANES && until <= point; l++) {
+        for (size_t i = l; i < padded && until <= point; i += FDP_LANES) {
+            until += t->weight[i];
+            found = first + i;
+        }
+    }
+    *bound = t->weight[found - first];
+    return found;
+}
+
+/* The candidate of a try by all its bits: both ends of the cell of U total are in it. */
+static size_t find_exactly(fdp_settle_t *w, row_t *t, fdp_uniform_t *u, uint64_t *bound)
+{
+    const fdp_u128_t total = t->total;
+    while (fdp_settle_goes_on(w)) {
+        const size_t mark = fdp_arena_mark(w->a);
+        const fdp_nat_t one = fdp_nat_of(w->a, 1), x = fdp_uniform_nat(u);
+        const fdp_nat_t all =
+            fdp_nat_add(w->a, fdp_nat_left(w->a, fdp_nat_of(w->a, (uint64_t)(total >> 64)), 64),
+                        fdp_nat_of(w->a, (uint64_t)total));
+        const fdp_nat_t end = fdp_nat_mul(w->a, fdp_nat_add(w->a, x, one), all);
+        const fdp_nat_t ends[2] = {fdp_nat_mul(w->a, x, all), fdp_nat_sub(w->a, end, one)};
+        size_t found[2] = {0, 1};
+        for (size_t j = 0; j < 2; j++) {
+            const fdp_nat_t at = fdp_nat_right(w->a, ends[j], u->nbits);
+            if (!w->a->failed) {
+                const uint64_t low = at.n > 0 ? at.d[0] : 0, high = at.n > 1 ? at.d[1] : 0;
+                found[j] = candidate_at(t, ((fdp_u128_t)high << 64) | low, bound);
+            }
+        }
+        fdp_arena_back(w->a, mark);
+        if (!w->a->failed && found[0] == found[1]) {
+            return found[0];
+        }
+        if (fdp_settle_goes_on(w)) {
+            fdp_uniform_extend(w, u);
+        }
+    }
+    return 0;
+}
+
+/* The choice anew, by all bits of the tries, or else by inversion. */
+static int settle_row(fdp_settle_t *w, const void *what, const uint64_t *word, int64_t *choice)
+{
+    const settle_t *s = what;
+    const fdp_choice_t *c = &s->choice;
+    uint64_t most = 0, bound = 1, two[2];
+    const bool even = !fdp_choice_most(c, &most);
+    for (uint32_t j = 0; j < TRIES && fdp_settle_goes_on(w); j++) {
+        const size_t mark = fdp_arena_mark(w->a);
+        fdp_uniform_t u = fdp_uniform_open(w, word[2 * j], 64, 2 * j * FDP_BESIDE);
+        fdp_uniform_t v = fdp_uniform_open(w, word[2 * j + 1], 64, (2 * j + 1) * FDP_BESIDE);
+        const size_t i = find_exactly(w, s->t, &u, &bound);
+        if (fdp_settle_goes_on(w) &&
+            fdp_choice_accepts(w, c, even, most, i, bound, (int)s->t->proposal.place, &v)) {
+            *choice = (int64_t)i;
+            return fdp_settle_goes_on(w) ? 1 : -1;
+        }
+        fdp_arena_back(w->a, mark);
+    }
+    fdp_uniform_block(w, WORDS * FDP_BESIDE, two);
+    fdp_uniform_t u = fdp_uniform_open(w, two[0], 64, WORDS * FDP_BESIDE + 1);
+    fdp_wipe(two, sizeof two);
+    *choice = (int64_t)fdp_choice_invert(w, c, &u);
+    return fdp_settle_goes_on(w) ? 1 : -1;
 }
 
 static fdp_status_t row_select(row_t *t, size_t r, uint64_t row, int64_t *out)
@@ -307,8 +394,9 @@ static fdp_status_t row_select(row_t *t, size_t r, uint64_t row, int64_t *out)
     const uint64_t second = accept(t, &t->tries[1], word[3]);
     t->unsure |= ~(first | second);
     *out = (int64_t)fdp_pick(first, t->tries[0].candidate, t->tries[1].candidate);
-    if (FDP_UNLIKELY(t->unsure != 0) && !row_settle(t, row, word, out)) {
-        return FDP_ERR_RESOLVER;
+    if (FDP_UNLIKELY(t->unsure != 0)) {
+        const settle_t s = {t, fdp_choice_of(t->law, t->from, r, NULL)};
+        return fdp_select_settle(t->call, WORDS * row, settle_row, &s, word, out);
     }
     return FDP_OK;
 }
@@ -351,10 +439,15 @@ fdp_status_t fdp_select_proposed(const fdp_call_t *call, const fdp_selection_t *
 {
     row_t t; /* its arrays are written before they are read */
     uint64_t few[FEW];
+    if (!fdp_candidates_valid(from)) {
+        memset(out, 0, from->rows * sizeof *out);
+        return FDP_ERR_PARAMETER;
+    }
     t.call = call;
     t.law = law;
     t.from = from;
     t.kernels = fdp_selection_kernels();
+    t.tolerance = fdp_propose_tolerance(law, from);
     t.type = from->type == FDP_I64;
     t.based = from->mantissa != NULL;
     t.row = (fdp_row_t){NULL, NULL, NULL};
@@ -363,9 +456,9 @@ fdp_status_t fdp_select_proposed(const fdp_call_t *call, const fdp_selection_t *
     t.padded = fdp_block_padded(t.rest);
     t.size = nodes_of(&t) * sizeof *t.sum;
     t.sum = nodes_of(&t) <= FEW ? few : fdp_memory_take(t.size);
-    if (from->n == 0 || t.sum == NULL) {
+    if (t.sum == NULL) {
         memset(out, 0, from->rows * sizeof *out);
-        return t.sum == NULL ? FDP_ERR_MEMORY : FDP_ERR_PARAMETER;
+        return FDP_ERR_MEMORY;
     }
     fdp_words_open(&t.words, call, 0);
     const fdp_status_t status = select_rows(&t, first_row, out);

@@ -3,7 +3,7 @@
  *   block_keys    noise and gaps of one block of a row
  *   row_reference the score that gaps are taken from
  *   row_winner    the winner, if the words decide it
- *   row_settle    else: who can still win, for the resolver to choose from
+ *   row_settle    else: who can still win, one after another against the one ahead
  *
  * The noise of a candidate is real-valued: its word gives the first 64 bits. A key is
  * known to within the tolerance, which covers the arithmetic, and the cell of the
@@ -14,6 +14,7 @@
 
 #include "../base/rounding.h"
 #include "../base/wipe.h"
+#include "../exact/choice.h"
 #include "select.h"
 
 /* Chunks of the angles of Gaussian noise. */
@@ -24,6 +25,7 @@ typedef struct {
     const fdp_selection_t *law;
     const fdp_candidates_t *from;
     const fdp_selection_kernels_t *kernels;
+    double tolerance;       /* of a key                                     */
     size_t row;
     uint64_t first;         /* draw of the row's first candidate            */
     fdp_score_t reference;  /* the row's largest score                      */
@@ -140,7 +142,7 @@ static bool row_winner(race_t *r, int64_t *winner)
     }
     const uint64_t word =
         fdp_words_find(&r->words, r->kernels, r->first + index, r->first, r->from->n);
-    const double reach = 2.0 * r->law->tolerance + cell_of(r->law->noise, word);
+    const double reach = 2.0 * r->tolerance + cell_of(r->law->noise, word);
     *winner = (int64_t)index;
     fdp_wipe(&l, sizeof l);
     return (best < INFINITY) & (best - reach > second);
@@ -153,7 +155,7 @@ static void block_bounds(race_t *r, size_t done, size_t count, double *low, doub
     for (size_t i = 0; i < count; i++) {
         const uint64_t word = fdp_words_peek(&r->words, r->first + done + i);
         const double cell = cell_of(r->law->noise, word);
-        const double error = r->law->tolerance + 0x1p-50 * r->gap[i];
+        const double error = r->tolerance + 0x1p-50 * r->gap[i];
         const double key = r->noise[i] - r->gap[i];
         const uint64_t lost = fdp_mask(!(r->gap[i] < INFINITY));
         const uint64_t marked = fdp_mask(!(cell < INFINITY));
@@ -164,13 +166,34 @@ static void block_bounds(race_t *r, size_t done, size_t count, double *low, doub
     }
 }
 
-/* Names all who can win, then asks who does: all of the row if nobody is known to be
- * ahead of anybody. */
+/* Whether the first of two candidates is ahead, by all bits of their draws. */
+static fdp_status_t duel(race_t *r, fdp_duel_t *d, const uint64_t draw[2], int64_t *ahead)
+{
+    fdp_trial_t real[2][2];
+    for (size_t j = 0; j < 2; j++) {
+        const uint64_t chunk = draw[j] / FDP_SELECT_CHUNK;
+        const uint32_t trial = (uint32_t)(draw[j] % FDP_SELECT_CHUNK);
+        d->word[j][0] = fdp_words_peek(&r->words, draw[j]);
+        d->word[j][1] =
+            r->law->noise == FDP_RACE_GAUSSIAN ? fdp_words_peek(&r->angles, draw[j]) : 0;
+        for (size_t k = 0; k < 2; k++) {
+            real[j][k] = (fdp_trial_t){r->call, chunk + k * ANGLES, trial};
+            d->real[j][k] = &real[j][k];
+        }
+    }
+    const fdp_status_t status =
+        fdp_select_settle(r->call, draw[0], fdp_settle_duel, d, NULL, ahead);
+    fdp_wipe(d->word, sizeof d->word);
+    return status;
+}
+
+/* The winner of those who can win: all of the row if nobody is known to be ahead of
+ * anybody. */
 static fdp_status_t row_settle(race_t *r, int64_t *winner)
 {
     double low[FDP_BLOCK], high[FDP_BLOCK];
     double least = -INFINITY;
-    bool failed = false;
+    fdp_status_t status = FDP_OK;
     for (size_t done = 0, count; done < r->from->n; done += count) {
         count = block_size(r, done);
         block_bounds(r, done, count, low, high);
@@ -178,24 +201,25 @@ static fdp_status_t row_settle(race_t *r, int64_t *winner)
             least = fdp_larger(least, low[i]);
         }
     }
+    const fdp_choice_t choice = fdp_choice_of(r->law, r->from, r->row, NULL);
+    size_t leader = r->from->n;
     for (size_t done = 0, count; done < r->from->n; done += count) {
         count = block_size(r, done);
         block_bounds(r, done, count, low, high);
-        for (size_t i = 0; i < count && !failed; i++) {
+        for (size_t i = 0; i < count && status == FDP_OK; i++) {
             if (high[i] >= least) {
-                const uint64_t draw = r->first + done + i;
-                const uint64_t word = fdp_words_peek(&r->words, draw);
-                const uint64_t angle = r->law->noise == FDP_RACE_GAUSSIAN
-                                           ? fdp_words_peek(&r->angles, draw)
-                                           : 0;
-                failed |= !fdp_ask(r->call, r->law, draw, word, draw, angle, winner);
+                fdp_duel_t d = {.choice = {&choice, &choice}, .index = {done + i, leader}};
+                const uint64_t draw[2] = {r->first + done + i, r->first + leader};
+                int64_t ahead = 1;
+                status = leader < r->from->n ? duel(r, &d, draw, &ahead) : FDP_OK;
+                leader = ahead != 0 ? done + i : leader;
             }
         }
     }
     fdp_wipe(low, sizeof low);
     fdp_wipe(high, sizeof high);
-    failed = failed || !fdp_ask(r->call, r->law, 0, r->first, UINT64_MAX, 0, winner);
-    return failed ? FDP_ERR_RESOLVER : FDP_OK;
+    *winner = (int64_t)leader;
+    return status;
 }
 
 /* ---- the calls ----------------------------------------------------------------- */
@@ -206,6 +230,7 @@ static void race_open(race_t *r, const fdp_call_t *call, const fdp_selection_t *
     r->call = call;
     r->law = law;
     r->from = from;
+    r->tolerance = fdp_race_tolerance(law, from);
     r->kernels = fdp_selection_kernels();
     fdp_words_open(&r->words, call, 0);
     fdp_words_open(&r->angles, call, ANGLES);
@@ -217,6 +242,10 @@ fdp_status_t fdp_select_race(const fdp_call_t *call, const fdp_selection_t *law,
                              const fdp_candidates_t *from, uint64_t first, int64_t *out)
 {
     race_t r; /* its arrays are written before they are read */
+    if (!fdp_candidates_valid(from)) {
+        memset(out, 0, from->rows * sizeof *out);
+        return FDP_ERR_PARAMETER;
+    }
     race_open(&r, call, law, from);
     const fdp_rounding_t rounding = fdp_rounding_enter_flushed();
     fdp_status_t status = FDP_OK;
@@ -252,4 +281,20 @@ fdp_status_t fdp_race_keys(const fdp_call_t *call, const fdp_selection_t *law,
     fdp_rounding_leave(rounding);
     race_close(&r);
     return FDP_OK;
+}
+
+fdp_status_t fdp_race_ahead(const fdp_call_t *call, const fdp_selection_t *law,
+                            const fdp_candidates_t *one, const fdp_candidates_t *other,
+                            const uint64_t draw[2], int *ahead)
+{
+    const fdp_choice_t choice[2] = {fdp_choice_of(law, one, 0, NULL),
+                                    fdp_choice_of(law, other, 0, NULL)};
+    fdp_duel_t d = {.choice = {&choice[0], &choice[1]}};
+    int64_t first;
+    race_t r;
+    race_open(&r, call, law, one);
+    const fdp_status_t status = duel(&r, &d, draw, &first);
+    race_close(&r);
+    *ahead = first != 0;
+    return status;
 }

@@ -4,30 +4,22 @@
 #include <math.h>
 #include <string.h>
 
-#include "../base/rounding.h"
 #include "../base/wipe.h"
 
 #define UNIT 128    /* words of a unit of the main stream */
 #define WINDOW 1024 /* of words kept */
 
-bool fdp_ask_more(const fdp_call_t *call, const fdp_selection_t *law, uint64_t draw,
-                  fdp_pending_t pending, int64_t *answer)
+fdp_status_t fdp_select_settle(const fdp_call_t *call, uint64_t draw, fdp_decide_fn decide,
+                               const void *law, const uint64_t *words, int64_t *answer)
 {
-    pending.chunk = draw / FDP_SELECT_CHUNK;
-    pending.trial = (uint32_t)(draw % FDP_SELECT_CHUNK);
-    pending.owner = law->owner;
+    const fdp_trial_t trial = {call, draw / FDP_SELECT_CHUNK,
+                               (uint32_t)(draw % FDP_SELECT_CHUNK)};
     int64_t value[2] = {0, 0};
-    const fdp_rounding_t mode = fdp_rounding_enter();
-    const int kept = call->resolve(call->context, &pending, value);
-    fdp_rounding_leave(mode);
+    fdp_status_t status;
+    fdp_resolve_trial(&trial, decide, law, words, value, &status);
+    fdp_wipe_resolver();
     *answer = value[0];
-    return kept == 1;
-}
-
-bool fdp_ask(const fdp_call_t *call, const fdp_selection_t *law, uint64_t draw,
-             uint64_t a, uint64_t b, uint64_t c, int64_t *answer)
-{
-    return fdp_ask_more(call, law, draw, (fdp_pending_t){.word = {a, b, c}}, answer);
+    return status;
 }
 
 void fdp_words_open(fdp_words_t *words, const fdp_call_t *call, uint64_t shift)

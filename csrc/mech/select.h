@@ -6,6 +6,7 @@
 #include "../rng/stream.h"
 #include "../sampler/bits.h"
 #include "../sampler/selection.h"
+#include "resolve.h"
 
 static inline double fdp_pick_double(uint64_t mask, double a, double b)
 {
@@ -17,13 +18,42 @@ static inline double fdp_larger(double a, double b)
     return fdp_pick_double(fdp_mask(a > b), a, b);
 }
 
-/* Asks the resolver, out of the kernels' floating-point mode: subnormal scores count. */
-FDP_INTERNAL bool fdp_ask(const fdp_call_t *call, const fdp_selection_t *law,
-                          uint64_t draw, uint64_t a, uint64_t b, uint64_t c,
-                          int64_t *answer);
-/* The same with more words: the fields of `pending` that the draw does not set. */
-FDP_INTERNAL bool fdp_ask_more(const fdp_call_t *call, const fdp_selection_t *law,
-                               uint64_t draw, fdp_pending_t pending, int64_t *answer);
+/* Settles by integers what the kernels leave open of a draw; the answer is 0 on failure. */
+FDP_INTERNAL fdp_status_t fdp_select_settle(const fdp_call_t *call, uint64_t draw,
+                                            fdp_decide_fn decide, const void *law,
+                                            const uint64_t *words, int64_t *answer);
+
+static inline bool fdp_candidates_valid(const fdp_candidates_t *from)
+{
+    return from->n > 0 && (from->type == FDP_F64 || from->type == FDP_I64);
+}
+
+/* The tolerances that docs/proofs/selection.md, sections 4 and 5, proves: of an acceptance,
+ * of cumulative weights over their total, of a key. */
+static inline double fdp_spread_of(const fdp_candidates_t *from)
+{
+    return from->mantissa == NULL ? 0.0 : from->weight_spread;
+}
+
+static inline double fdp_propose_tolerance(const fdp_selection_t *law,
+                                           const fdp_candidates_t *from)
+{
+    return fdp_larger(law->tolerance, 0x1p-44 + 0x1p-51 * fdp_spread_of(from));
+}
+
+static inline double fdp_inverse_tolerance(const fdp_selection_t *law,
+                                           const fdp_candidates_t *from, size_t depth)
+{
+    const double nats = 0.6931472 * (double)(64 - __builtin_clzll(from->n)); /* > ln n */
+    return fdp_larger(law->tolerance, 0x1p-53 * (64.0 * (double)depth + 32.0 +
+                                                 4.0 * (nats + 0.7 * fdp_spread_of(from))));
+}
+
+static inline double fdp_race_tolerance(const fdp_selection_t *law,
+                                        const fdp_candidates_t *from)
+{
+    return fdp_larger(law->tolerance, 0x1.4p-44 + 0x1p-49 * fdp_spread_of(from));
+}
 
 /* Words of consecutive draws, a window of at most 1024 at a time. */
 typedef struct {

@@ -62,6 +62,20 @@ class Settled:
         return out
 
 
+class Chosen:
+    """A choice of which nothing is decided but by integers of any size."""
+
+    def __init__(self, select: Callable[..., None], noise: str | None = None) -> None:
+        self._select = select
+        self._law = _core.Selection(Fraction(1), noise).widen(1e300, fine=False)
+
+    def select(self, scores: Array, stream: Turns) -> Array:
+        few, out = scores[:40].reshape(1, -1), np.zeros((1, 1), np.int64)
+        with _core.Call(stream) as call:
+            self._select(call, self._law, few, out)
+        return out
+
+
 def _mechanisms() -> Iterator[tuple[str, Any]]:
     """Yield what is called, with the kind of its data."""
     yield "integers", fastdp.DiscreteLaplace(NOISE)
@@ -84,6 +98,10 @@ def _mechanisms() -> Iterator[tuple[str, Any]]:
     yield "scores", fastdp.PermuteAndFlip(1, sensitivity=1)
     yield "scores", fastdp.ReportNoisyMax(1, sensitivity=1, noise="exponential")
     yield "scores", fastdp.ReportNoisyMax(1, sensitivity=1, noise="gumbel")
+    for name in ("proposed", "flipped", "inverse"):
+        yield "scores", Chosen(getattr(_core, f"select_{name}"))
+    for noise in ("gumbel", "laplace", "gaussian"):
+        yield "scores", Chosen(_core.select_race, noise)
     yield "rows", random.gumbel_argmax
     yield "rows", random.exponential_race
     yield "length", lambda x, stream: random.bernoulli(0.3, size=len(x), stream=stream)

@@ -1,7 +1,7 @@
 /* levels_selection.h: the part of levels.c for private selection: the same choices at
- * all levels, by proposals, by inversion, by its 128-bit step and by every race. What a level leaves undecided, the
- * resolver here does not settle: with random words that has a probability below 2^-20
- * for all cases together, and would be told as a difference. */
+ * all levels, by proposals, by inversion, by its 128-bit step and by every race. What a
+ * level leaves undecided fails, for the law here has no exact rate: with random words that
+ * has a probability below 2^-20 for all cases together. */
 #ifndef FDP_LEVELS_SELECTION_H
 #define FDP_LEVELS_SELECTION_H
 
@@ -65,9 +65,9 @@ static void check_choices(uint32_t cipher)
         state = j + 1;
         some_scores(type, real, whole, mantissa, exponent);
         const choice_t c = {
-            .call = {.stream = stream_of(cipher), .resolve = answer},
+            .call = {.stream = stream_of(cipher)},
             .law = {.rate = 0.7,
-                    .tolerance = method == 6 ? 1.0 : 0x1p-40,
+                    .tolerance = method == 6 ? 1.0 : 0.0,
                     .noise = method < 2 ? FDP_RACE_GUMBEL
                                         : (fdp_race_t)((method - 2) % 3),
                     .fine_rate = {UINT64_C(0xb333333333333000), 0}},
@@ -77,6 +77,7 @@ static void check_choices(uint32_t cipher)
                      .type = type,
                      .mantissa = weighted ? mantissa : NULL,
                      .exponent = weighted ? exponent : NULL,
+                     .weight_spread = 22.0,
                      .weight_stride = shape[1]},
             .k = method == 7 ? SIZE_MAX : method == 5 ? SIZE_MAX - 1 : method == 0 || method == 6 ? 1 : method == 1 ? (shape[1] + 2) / 3 : 0};
         char name[100];

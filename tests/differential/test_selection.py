@@ -11,11 +11,13 @@ import pytest
 
 from fastdp import _core, _ranking, _selection
 from fastdp._core import LEVELS
-from fastdp._selection import Choice, Weights
+from fastdp._selection import Choice, Noise, Weights
 from fastdp._stream import CallKey, Stream
+from fastdp.exceptions import FastDPError
 from fastdp.testing import TapeStream
 from tests.differential.layout import Keyed
 from tests.reference import selection as reference
+from tests.reference.exact_selection import weight_of
 
 KEY = bytes(range(7, 39))
 NOISES = ("gumbel", "laplace", "gaussian")
@@ -24,6 +26,22 @@ CHUNK = _core.SELECT_CHUNK
 
 def levels() -> list[str]:
     return [level for level in LEVELS if _core.limit_cpu(level) == level]
+
+
+def send_onward(
+    patch: pytest.MonkeyPatch,
+    tolerance: float = 0.0,
+    *,
+    fine: bool = True,
+    exact: bool = True,
+) -> None:
+    """Leave more to the exact steps, as `Selection.widen` does."""
+    law = Choice.law
+
+    def widened(choice: Choice, noise: Noise | None = None) -> _core.Selection:
+        return law(choice, noise).widen(tolerance, fine=fine, exact=exact)
+
+    patch.setattr(Choice, "law", widened)
 
 
 @pytest.fixture(autouse=True)
@@ -58,7 +76,7 @@ def exact(value: Any) -> Fraction | None:
 def exact_row(choice: Choice, row: int) -> tuple[list[Any], list[Fraction]]:
     n = choice.scores.shape[1]
     scores = [exact(v) for v in choice.scores[row].tolist()]
-    return scores, [choice.weight(row, i) for i in range(n)]
+    return scores, [weight_of(choice, row, i) for i in range(n)]
 
 
 def inverse_row(choice: Choice, call: _core.Call, row: int, k: int) -> list[int]:
@@ -259,14 +277,7 @@ def test_rows_that_need_no_filling_up_race(noise: str) -> None:
 
 def test_honest_words_need_no_resolver(monkeypatch: pytest.MonkeyPatch) -> None:
     """The exact step, which would hide what is wrong in the fast one, is idle."""
-    asked: list[int] = []
-
-    def ask(*_: Any) -> int:
-        asked.append(1)
-        return 0
-
-    monkeypatch.setattr(_selection, "race_resolver", lambda *_: ask)
-    monkeypatch.setattr(_selection, "invert_row", ask)
+    send_onward(monkeypatch, exact=False)
     rng = np.random.default_rng(9)
     for n in (3, 16, 17, 300):
         for weights in (None, Weights.numbers(rng.uniform(0.1, 1, n))):
@@ -277,7 +288,6 @@ def test_honest_words_need_no_resolver(monkeypatch: pytest.MonkeyPatch) -> None:
                     _selection.inverse(choice, 2, Keyed(KEY), 1)
                     for noise in NOISES:
                         _selection.race(choice, noise, Keyed(KEY), 1)
-    assert not asked
 
 
 # --- the resolver at work all the time -----------------------------------------------
@@ -291,23 +301,16 @@ def test_sending_more_choices_to_the_resolver_changes_none(
     """To the 128-bit step, that is, and past it to the resolver where that is off."""
     choices = [*SETS[::7], *LARGE[:1]]
     plain = [answers(choice) for choice in choices]
-    monkeypatch.setattr(_selection, "inverse_tolerance", lambda *_: tolerance)
-    for module in (_selection, _ranking):
-        monkeypatch.setattr(module, "race_tolerance", lambda *_: tolerance)
-    if not fine:
-        monkeypatch.setattr(_selection, "fine", lambda rate: None)
-    calls = 0
-    ask = _selection.invert_row
-
-    def counted(*arguments: Any) -> int:
-        nonlocal calls
-        calls += 1
-        return ask(*arguments)
-
-    monkeypatch.setattr(_selection, "invert_row", counted)
+    send_onward(monkeypatch, tolerance, fine=fine)
     for choice, answer in zip(choices, plain, strict=True):
         assert answers(choice) == answer
-    assert calls == 0 if fine else calls > 0 or tolerance < 1e-6
+    send_onward(monkeypatch, tolerance, fine=fine, exact=False)
+    if fine:
+        for choice in choices:
+            _selection.inverse(choice, 1, Keyed(KEY), 1)
+    elif tolerance > 1e-6:
+        with pytest.raises(FastDPError, match="status 4"):
+            answers(choices[2])
 
 
 def answers(choice: Choice) -> list[Any]:
@@ -469,14 +472,15 @@ def test_bounds_hold_every_key_the_word_allows(noise: str, level: str) -> None:
     call = _core.Call(Words(words.tolist()))
     for weights in (None, Weights.numbers(values)):
         choice = Choice(Fraction(2, 3), scores, weights)
-        tolerance = _selection.race_tolerance(choice.spread)
+        tolerance = 1.25 * 2.0**-44
+        tolerance += 0.0 if choice.weights is None else 2.0**-49 * choice.weights.spread
         low, high = np.zeros((1, 400)), np.zeros((1, 400))
-        _core.race_keys(call, choice.law(tolerance, noise), scores, low, high)
+        _core.race_keys(call, choice.law(noise), scores, low, high)
         shift = 0.0 if weights is None else float(np.frexp(values)[1].max())
         inner = 0
         for i in range(400):
             pair = int(words[i]), word_of(call, i, 2**31)
-            score, weight = Fraction(scores[0, i]), choice.weight(0, i)
+            score, weight = Fraction(scores[0, i]), weight_of(choice, 0, i)
             with mpmath.workdps(60):
                 none = (lambda k: bytes(16),) * 2
                 ends = reference.key(score, weight, choice.rate, noise, pair, none, 0)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import fastdp
-from fastdp import _core, _exact_selection, _selection
+from fastdp import _core, _selection
 from fastdp._core import LEVELS
 from fastdp._selection import Choice, Weights
 from fastdp._stream import Stream
@@ -24,8 +24,10 @@ from tests.differential.test_selection import (
     exact_row,
     many,
     more_of,
+    send_onward,
     word_of,
 )
+from tests.reference import exact_selection
 from tests.reference import selection as reference
 
 TRIES = 2
@@ -107,7 +109,7 @@ def at_all_levels(choice: Choice, stream: Callable[[], Stream]) -> list[int]:
         base = None if choice.weights is None else weights
         answer = reference.propose(scores, choice.rate, words, more, base, real=real)
         if row < 8:
-            assert _selection.propose_row(choice, (row, *words), more) == answer
+            assert exact_selection.propose_row(choice, (row, *words), more) == answer
         answers.append(answer)
     for level in LEVELS:
         if _core.limit_cpu(level) == level:
@@ -149,8 +151,7 @@ REJECTED = (11298625927393920879, 18446740907496151804 + 2**32)
 def test_honest_words_need_no_resolver(monkeypatch: pytest.MonkeyPatch) -> None:
     """A try is rejected less than once in 2**20: the exact step, which would hide what
     is wrong in the fast one, has nothing to do."""
-    asked: list[int] = []
-    monkeypatch.setattr(_selection, "propose_row", lambda *_: asked.append(1) or 0)
+    send_onward(monkeypatch, exact=False)
     rng, choices = np.random.default_rng(8), []
     for n in (2, 17, 129, 300):
         far = [Fraction(3 + k % 5, 7) * 2 ** (k % 9 * 150) for k in range(n)]
@@ -167,7 +168,6 @@ def test_honest_words_need_no_resolver(monkeypatch: pytest.MonkeyPatch) -> None:
                 _selection.propose(choice, Keyed(KEY), 1)
             one_try = Choice(Fraction(1), np.array([[0.0, -0.3, -0.7]] * 2))
             _selection.propose(one_try, Words([0, 0, *REJECTED, *REJECTED, 0, 0]), 1)
-    assert not asked
 
 
 # --- bounds ------------------------------------------------------------------------
@@ -177,7 +177,7 @@ def test_the_header_and_the_resolver_have_the_same_coefficients() -> None:
     root = Path(__file__).parents[2]
     text = (root / "csrc" / "sampler" / "selection.h").read_text()
     found = re.findall(r"FDP_PROPOSAL_C\d UINT64_C\((0x[0-9a-f]+)\)", text)
-    assert tuple(int(c, 16) for c in found) == _exact_selection._POWER
+    assert tuple(int(c, 16) for c in found) == exact_selection._POWER
 
 
 @pytest.mark.rest
@@ -194,7 +194,7 @@ def test_every_bound_is_above_its_weight_and_close(based: bool) -> None:
             scores = scores - np.log(base) / float(rate)
         weights = Weights.numbers(base) if based else None
         choice = Choice(rate, scores.reshape(1, -1), weights)
-        order, bounds, place = _selection.bounds_of(choice, 0)
+        order, bounds, place = exact_selection.bounds_of(choice, 0)
         exact, parts = exact_row(choice, 0)
         known, at = reference.bounds(
             tuple(exact), rate, tuple(parts) if based else None, real=True
@@ -222,7 +222,7 @@ def edge_words(choice: Choice) -> list[int]:
     weights, place = reference.bounds(tuple(scores), choice.rate, based, real=real)
     known = [s for s, w in zip(scores, base, strict=True) if s is not None and w]
     total, below, rows = sum(weights), 0, []
-    order = _exact_selection.node_order(len(scores))
+    order = exact_selection.node_order(len(scores))
     each = max(len(order) // 3, 1)
     for i in order[each > 1 :: each]:  # of several nodes one within the first
         below = sum(weights[j] for j in order[: order.index(i)])
@@ -297,7 +297,7 @@ def test_words_are_shared_out_by_the_law(
             below, above = (middle, above) if passes(middle) else (below, middle)
         return below
 
-    order = _exact_selection.node_order(len(scores))
+    order = exact_selection.node_order(len(scores))
     start, shares = 0, []
     for place, i in enumerate(order):
         end = last(lambda u, p=place: order.index(answer(u, 0)) <= p) + 1

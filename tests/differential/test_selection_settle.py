@@ -3,9 +3,9 @@
 Its reals are put next to the boundaries between candidates, to 2**-128 and farther.
 """
 
+import struct
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import Any
 
 import mpmath
 import numpy as np
@@ -14,8 +14,9 @@ import pytest
 from fastdp import _core, _selection
 from fastdp._selection import Choice, Weights
 from fastdp._stream import CallKey, Stream
+from fastdp.exceptions import FastDPError
 from fastdp.testing import TapeStream
-from tests.differential.test_selection import exact_row
+from tests.differential.test_selection import exact_row, send_onward
 from tests.reference import selection as reference
 
 LARGEST = float(np.finfo(float).max)
@@ -41,8 +42,7 @@ def choices() -> Iterator[Choice]:
     steep = Weights(
         np.full(4, 0.5),
         exponents,
-        [Fraction(2) ** int(e) for e in exponents].__getitem__,
-        False,
+        None,
         12001.0,
     )
     yield Choice(Fraction(1), np.array([[0.0, 2000.5, 8200.25, 70.0]]), steep)
@@ -123,20 +123,6 @@ def check(choice: Choice, reals: list[int]) -> None:
     assert got.tolist() == expected
 
 
-@pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Return the calls of the resolver in Python."""
-    calls: list[Any] = []
-    resolve = _selection.invert_row
-
-    def counted(*arguments: Any) -> int:
-        calls.append(arguments)
-        return resolve(*arguments)
-
-    monkeypatch.setattr(_selection, "invert_row", counted)
-    return calls
-
-
 @pytest.mark.parametrize(
     "index",
     [
@@ -144,41 +130,42 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         for i, choice in enumerate(CHOICES)
     ],
 )
-def test_reals_at_boundaries(index: int, asked: list[Any]) -> None:
+def test_reals_at_boundaries(index: int) -> None:
     choice = CHOICES[index]
     check(choice, around(choice, [0, 1, 2, 5, 2**9, 2**17, 2**24]))
 
 
 @pytest.mark.parametrize("index", range(len(CHOICES)))
 def test_what_128_bits_decide_does_not_reach_the_resolver(
-    index: int, asked: list[Any], monkeypatch: pytest.MonkeyPatch
+    index: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_selection, "inverse_tolerance", lambda *_: 1.0)
+    send_onward(monkeypatch, 1.0, exact=False)
     choice = CHOICES[index]
     reals = around(choice, [2**36, 2**41, 2**50, 2**63])
     random = np.random.default_rng(3)
     count = 2 if choice.scores.size > 100 else 20
     reals += [int.from_bytes(random.bytes(16), "big") for _ in range(count)]
     check(choice, reals)
-    assert not asked
 
 
-def test_weights_that_doubles_do_not_hold_go_to_the_resolver(asked: list[Any]) -> None:
+def test_weights_that_doubles_do_not_hold_go_to_the_resolver(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     thirds = Weights.of("weights", [Fraction(1, 3), Fraction(2, 3)], (1, 2), 1)
-    assert thirds.rounded
-    choice = Choice(Fraction(1), np.zeros((1, 2)), thirds)
+    assert thirds.exact is not None
+    choice = Choice(Fraction(1), np.array([[0.0, 1.0]]), thirds)
     check(choice, around(choice, [2**40]))
-    assert len(asked) == 2
     halves = Weights.of("weights", [Fraction(1, 2), 3], (1, 2), 1)
-    assert not halves.rounded
+    assert halves.exact is None
     large = Weights.of("weights", np.array([2**53 + 1, 1]), (1, 2), 1)
-    assert large.rounded
+    assert large.exact == [2**53 + 1, 1]
+    send_onward(monkeypatch, exact=False)
+    with pytest.raises(FastDPError, match="status 4"):
+        check(choice, around(choice, [2**40]))
 
 
 @pytest.mark.parametrize("k", [2, 5])
-def test_choices_without_replacement(
-    k: int, asked: list[Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_choices_without_replacement(k: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every choice by the 128-bit step is that of the kernels."""
     sets = [c for c in CHOICES if c.scores.shape[1] >= 9] + [CHOICES[-1]]
     many = [Choice(c.rate, np.repeat(c.scores, 30, 0), c.weights) for c in sets]
@@ -186,10 +173,9 @@ def test_choices_without_replacement(
         int.from_bytes(np.random.default_rng(i).bytes(16), "big") for i in range(30 * k)
     ]
     plain = [_selection.inverse(c, k, Reals(reals), 1).tolist() for c in many]
-    monkeypatch.setattr(_selection, "inverse_tolerance", lambda *_: 1.0)
+    send_onward(monkeypatch, 1.0, exact=False)
     for choice, answer in zip(many, plain, strict=True):
         assert _selection.inverse(choice, k, Reals(reals), 1).tolist() == answer
-    assert not asked
 
 
 @pytest.mark.parametrize("n", [4097, 5000, 300_001])
@@ -204,7 +190,7 @@ def test_long_rows(n: int, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     choice = Choice(Fraction(1), scores * (1 if kind == "integers" else 1.0), weights)
     reals = [int.from_bytes(rng.bytes(16), "big") for _ in range(4 * rows)]
     plain = _selection.inverse(choice, 4, Reals(reals), 1)
-    monkeypatch.setattr(_selection, "inverse_tolerance", lambda *_: 1.0)
+    send_onward(monkeypatch, 1.0, exact=False)
     assert (_selection.inverse(choice, 4, Reals(reals), 1) == plain).all()
 
 
@@ -219,7 +205,9 @@ RATES = [
 
 @pytest.mark.parametrize("rate", RATES)
 def test_the_first_bits_of_a_rate(rate: Fraction) -> None:
-    high, low, place = _selection.fine(rate)
+    law = _core.Selection(rate).structure()
+    nearest, high, low, place = struct.unpack_from("=d8xQQi", law)
+    assert nearest == rate.numerator / rate.denominator
     bits = high << 64 | low
     assert 2**127 <= bits < 2**128
     unit = Fraction(2) ** (place - 128)

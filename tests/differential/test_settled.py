@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from fastdp._exact import SECOND, Uniform, flip
+from fastdp._exact import Uniform
 from tests.reference import exact_digits, exact_tilt
-from tests.reference.exact_digits import real_cuts
+from tests.reference.exact_digits import SECOND, flip, real_cuts
 
 pytestmark = pytest.mark.rest
 

@@ -4,6 +4,7 @@
  * build and compares the digests that this prints with
  * those of the extension. Built with the sanitizers it shows leaks as well.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -233,6 +234,63 @@ static void settle_bits(void)
     fail_at = -1;
 }
 
+static fdp_status_t draw_choice(const fdp_call_t *call, const fdp_selection_t *law,
+                                const fdp_candidates_t *from, int method, int64_t *out)
+{
+    return method == 0   ? fdp_select_proposed(call, law, from, 0, out)
+           : method == 1 ? fdp_select_flipped(call, law, from, 0, out)
+           : method == 2 ? fdp_select_inverse(call, law, from, 0, 1, out)
+                         : fdp_select_race(call, law, from, 0, out);
+}
+
+/* Choices of a law made here: what the kernels choose, the exact steps choose as well, and
+ * without memory there are zeros. */
+static void choose(void)
+{
+    static const double score[3][4] = {
+        {0.5, -1, 3, 2.75}, {1e300, INFINITY, NAN, 0}, {7, 7, 7, 7}};
+    const uint64_t num = 1, den = 3, none = 0;
+    const fdp_ratio_t third = {&num, &den, 1, 1}, zero = {&none, &den, 1, 1};
+    const fdp_candidates_t from = {.rows = 3, .n = 4, .score = score, .type = FDP_F64};
+    fdp_candidates_t wrong = from;
+    fdp_selection_t law;
+    expect(fdp_selection_make(&law, &zero, FDP_RACE_GUMBEL) == FDP_ERR_PARAMETER, "rate 0");
+    for (int method = 0; method < 6; method++) {
+        int asked = 0;
+        const fdp_race_t noise = method == 4   ? FDP_RACE_LAPLACE
+                                 : method == 5 ? FDP_RACE_GAUSSIAN
+                                               : FDP_RACE_GUMBEL;
+        expect(fdp_selection_make(&law, &third, noise) == FDP_OK, "a law of choice");
+        fdp_call_t call = fixed_call(&asked);
+        int64_t fast[3] = {9, 9, 9}, exact[3];
+        expect(draw_choice(&call, &law, &from, method, fast) == FDP_OK, "choices");
+        law.tolerance = 1e300;
+        law.fine_rate[0] = 0;
+        fdp_status_t status = FDP_ERR_MEMORY;
+        for (fail_at = 0; status == FDP_ERR_MEMORY; fail_at++) {
+            taken = 0;
+            memset(exact, 1, sizeof exact);
+            status = draw_choice(&call, &law, &from, method, exact);
+            expect(status == FDP_OK || (status == FDP_ERR_MEMORY && all_zero(exact, 3)),
+                   "zeros without memory");
+        }
+        expect(status == FDP_OK && memcmp(fast, exact, sizeof fast) == 0, "exact choices");
+        expect(fail_at > 3 && asked == 0, "memory was asked for, and nobody else");
+        fail_at = -1;
+        wrong.type = FDP_U8;
+        expect(draw_choice(&call, &law, &wrong, method, exact) == FDP_ERR_PARAMETER &&
+                   all_zero(exact, 3),
+               "an unknown type");
+        wrong.n = 0;
+        wrong.type = FDP_I64;
+        expect(draw_choice(&call, &law, &wrong, method, exact) == FDP_ERR_PARAMETER,
+               "no candidate");
+        wrong = from;
+        fdp_call_close(&call);
+        printf("choice %d %016llx\n", method, (unsigned long long)digest(fast, sizeof fast));
+    }
+}
+
 /* All special lanes to a resolver that fails: an error, and only zeros. */
 static void fail_closed(int64_t *out)
 {
@@ -272,6 +330,7 @@ int main(void)
     settle_alone(out);
     run_out(out);
     settle_bits();
+    choose();
     free(out);
     return failures != 0;
 }

@@ -15,6 +15,8 @@ import numpy as np
 import pytest
 
 import fastdp
+from fastdp import _selection
+from fastdp._selection import Choice
 from fastdp.testing import FixedStream
 
 pytestmark = pytest.mark.slow
@@ -61,7 +63,19 @@ def expected():
     numbers = fastdp.random.integers(5, 1005, size=COUNT, stream=FixedStream(KEY))
     order = fastdp.random.permutation(COUNT, stream=FixedStream(KEY))
     assert np.array_equal(np.sort(order), np.arange(COUNT))
-    return [*lines, f"integers {digest(numbers)}", f"permutation {digest(order)}"]
+    lines += [f"integers {digest(numbers)}", f"permutation {digest(order)}"]
+    return lines + [f"choice {i} {digest(found)}" for i, found in enumerate(chosen())]
+
+
+def chosen():
+    """What is chosen by every method."""
+    scores = [[0.5, -1, 3, 2.75], [1e300, np.inf, np.nan, 0], [7] * 4]
+    choice = Choice(Fraction(1, 3), np.array(scores))
+    yield _selection.propose(choice, FixedStream(KEY), 1)
+    yield _selection.flip(choice, FixedStream(KEY), 1)
+    yield _selection.inverse(choice, 1, FixedStream(KEY), 1)
+    for noise in ("gumbel", "laplace", "gaussian"):
+        yield _selection.race(choice, noise, FixedStream(KEY), 1)
 
 
 SANITIZERS = [

@@ -90,19 +90,13 @@ MAY_IMPORT = {
     "_special": {"exceptions"},
     "_core": {"_fdp", "exceptions"},
     "_exact": _FLOOR,
-    "_exact_selection": {"_exact"},
     "_factors": {"_validate", "exceptions"},
     "_arrays": {*_FLOOR, "_core", "_stream", "_threads"},
     "_laws": {*_FLOOR, "_core"},
     "_arrow": {"_core", "exceptions"},
     "_doorway": {"_arrow", "exceptions"},
-    "_selection": {
-        *_FLOOR,
-        *("_arrays", "_core", "_exact", "_exact_selection", "_stream"),
-    },
-    "_ranking": {
-        *("_core", "_exact_selection", "_selection", "_stream", "exceptions"),
-    },
+    "_selection": {*_FLOOR, "_arrays", "_core", "_stream"},
+    "_ranking": {"_core", "_selection", "_stream", "exceptions"},
     "_config": {"fastdp", "_core"},
     "distributions": {*_FLOOR, "_special"},
     # of the extension one function: sums of losses, when a profile is read
@@ -116,7 +110,7 @@ MAY_IMPORT = {
     "_points": {"_core", "_exact", "_stream", "random"},
     "mechanisms": {
         *_FLOOR,
-        *("_arrays", "_arrow", "_core", "_exact", "_exact_selection"),
+        *("_arrays", "_arrow", "_core", "_exact"),
         *("_doorway", "_factors", "_laws", "_points", "_ranking"),
         *("_selection", "_stream"),
         *("accounting", "calibration", "distributions", "random"),
@@ -153,7 +147,7 @@ MAY_IMPORT = {
 #: The command line uses what a user of the package has, and public-parameter helpers.
 NOT_FOR_CLI = {
     *("testing", "_core", "_arrays", "_exact"),
-    *("_exact_selection", "_ranking", "_selection"),
+    *("_ranking", "_selection"),
 }
 
 

@@ -17,9 +17,11 @@ import pytest
 
 import fastdp
 from fastdp import _core, _selection
-from fastdp._exact_selection import Runner, compare, invert
 from fastdp._selection import Choice
+from fastdp.exceptions import FastDPError
 from fastdp.testing import FixedStream, TapeStream
+from tests.differential.test_selection import send_onward
+from tests.reference.exact_selection import Runner, compare, invert
 from tests.reference.interval import exp_minus
 from tests.reference.selection import tree_order
 
@@ -201,41 +203,36 @@ def test_gaps_change_the_law_beyond_what_doubles_hold() -> None:
 # --- what a failure and the data leave behind -----------------------------------------
 
 
-def test_a_resolver_that_fails_leaves_zeros(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: Any) -> int:
-        raise RuntimeError("broken")
-
-    law = _core.Selection(1.0, 10.0, "gumbel")
+def test_an_exact_step_that_fails_leaves_zeros(monkeypatch: pytest.MonkeyPatch) -> None:
+    law = _core.Selection(Fraction(1)).widen(10.0, fine=False, exact=False)
     scores = np.arange(12.0).reshape(4, 3)
     call = _core.Call(FixedStream("a"))
-    for fill in (_core.select_inverse, _core.select_race):
+    for fill in (
+        _core.select_inverse,
+        _core.select_race,
+        _core.select_proposed,
+        _core.select_flipped,
+    ):
         out = np.full((4, 1), 7)
-        with pytest.raises(RuntimeError, match="broken"):
-            fill(call, law, scores, out, broken)
+        with pytest.raises(FastDPError, match="status 4"):
+            fill(call, law, scores, out)
         assert not out.any()
-    monkeypatch.setattr(_selection, "invert_row", broken)
-    monkeypatch.setattr(_selection, "fine", lambda rate: None)
-    monkeypatch.setattr(_selection, "inverse_tolerance", lambda *_: 10.0)
-    with pytest.raises(RuntimeError, match="broken"):
+    send_onward(monkeypatch, 10.0, fine=False, exact=False)
+    with pytest.raises(FastDPError, match="status 4"):
         _selection.inverse(Choice(Fraction(1), scores), 2, None, 2)
 
 
-def test_the_resolver_sees_subnormal_scores(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exact_steps_see_subnormal_scores(monkeypatch: pytest.MonkeyPatch) -> None:
     """The kernels take them as 0; the exact step must not."""
-    seen = []
-    scores = np.array([[5e-324, 0.0]])
-    choice = Choice(Fraction(1), scores)
-
-    def looking(asked: Choice, row: int, *_: Any) -> int:
-        seen.append((asked.scores[0, 0] > 0.0, asked.score(row, 0)))
-        return 0
-
-    monkeypatch.setattr(_selection, "invert_row", looking)
-    monkeypatch.setattr(_selection, "fine", lambda rate: None)
-    monkeypatch.setattr(_selection, "inverse_tolerance", lambda *_: 10.0)
-    _selection.inverse(choice, 1, None, 1)
-    assert seen == [(True, Fraction(1, 2**1074))]
+    rate = Fraction(2) ** 900
+    scores = np.array([[5e-324 * 2.0**170, 0.0]] * 400)
+    choice = Choice(rate, scores)
+    plain = _selection.inverse(choice, 1, FixedStream("a"), 1)[:, 0]
+    assert 0.4 < plain.mean() < 0.6  # by weights 1 and e**(2**-4)
+    send_onward(monkeypatch, 10.0, fine=False)
+    exact = _selection.inverse(choice, 1, FixedStream("a"), 1)[:, 0]
     assert scores[0, 0] * 1.0 > 0.0
+    assert (plain == exact).all()
 
 
 def test_one_key_gives_the_same_noise_to_any_scores() -> None:

@@ -18,7 +18,10 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import TypeAlias
 
-from fastdp._exact import SECOND, Block, Enclosure, Uniform, exp_neg, flip
+from fastdp._exact import Block, Enclosure, Uniform, exp_neg
+
+#: First extension block of a trial's second uniform.
+SECOND = 1 << 20
 
 #: lo <= 2**bits x <= hi.
 Pair: TypeAlias = tuple[int, int]
@@ -599,7 +602,7 @@ def signed_geometric(t: Fraction, j: int, u: Uniform) -> int:
         log = math.log(whole) - math.log(part)
         return max(log, 0.0) * (num / (den << j))
 
-    g = u.level(threshold, guess)
+    g = level(u, threshold, guess)
     return ~g if negative else g
 
 
@@ -628,7 +631,7 @@ class Gaussian(Digits):
             half = 0 if negative else 1 << (bits - 1)
             return half + (lo >> 1), half + ((hi + 1) >> 1)
 
-        m = 64 + u.level(threshold, lambda x, bits: 0.0)
+        m = 64 + level(u, threshold, lambda x, bits: 0.0)
         return -m if negative else m
 
 
@@ -664,3 +667,59 @@ def _gaussian_first(sigma: Fraction, bits: int) -> tuple[Pair, ...]:
 def laplace(t: Fraction) -> Laplace:
     """Return the digits of the discrete Laplace law of scale `t`."""
     return Laplace(t)
+
+
+# --- uniforms between thresholds -----------------------------------------------------
+
+
+def level(
+    u: Uniform,
+    threshold: Callable[[int, int], tuple[int, int]],
+    guess: Callable[[int, int], float],
+) -> int:
+    """Return the k >= 0 with threshold(k + 1) < real <= threshold(k).
+
+    Parameters
+    ----------
+    threshold : callable
+        ``threshold(k, bits)`` encloses the k-th threshold, which decreases
+        to the infimum of the possible reals; the 0-th is their supremum.
+    guess : callable
+        ``guess(x, bits)`` is about the k of the real x * 2**-bits. It only
+        saves time: the answer is verified.
+    """
+    while True:
+        low, high, bits = u.cell()
+        k = max(math.floor(guess((low + high) >> 1, bits)), 0)
+        while True:
+            lo, hi = threshold(k + 1, bits)
+            if high <= lo:
+                k += 1
+                continue
+            if low < hi:
+                break
+            if k == 0:
+                return 0
+            lo, hi = threshold(k, bits)
+            if high <= lo:
+                return k
+            if low < hi:
+                break
+            k -= 1
+        u.extend()
+
+
+def minus_log(x: int, bits: int) -> float:
+    """About -ln(x * 2**-bits), for 0 < x < 2**bits of any size."""
+    ratio = x / (1 << bits)
+    if ratio > 1e-300:
+        return -math.log(ratio)
+    return bits * math.log(2.0) - math.log(x)
+
+
+@lru_cache(maxsize=256)
+def flip(num: int, den: int, bits: int) -> tuple[int, int]:
+    """Enclose theta = q / (1 + q), q = exp(-den/num): P(X < 0) at scale num/den."""
+    lo, hi = exp_neg(den, num, bits)
+    one = 1 << bits
+    return (lo << bits) // (one + lo), -(-(hi << bits) // (one + hi))

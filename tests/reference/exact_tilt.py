@@ -14,13 +14,16 @@ from collections.abc import Sequence
 from fractions import Fraction
 from functools import cached_property, lru_cache
 
-from fastdp._exact import SECOND, Block, Uniform, exp_neg, minus_log
+from fastdp._exact import Block, Uniform, exp_neg
 from tests.reference.exact_digits import (
     GAUSSIAN_DIGIT,
+    SECOND,
     SPECIAL,
     Gaussian,
     Pair,
     integer_columns,
+    level,
+    minus_log,
 )
 
 #: Bits of the second digit, and of the byte that tilts it.
@@ -285,7 +288,8 @@ class Tilted:
             first = (63 << self.shift) + side
             num, den = self.sigma.numerator**2, self.sigma.denominator**2
             w, scale = Uniform(0, 0, block, SECOND), num / (den * first)
-            g = w.level(
+            g = level(
+                w,
                 lambda k, bits: exp_neg(k * first * den, num, bits),
                 lambda x, bits: minus_log(x, bits) * scale,
             )

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from ctypes import CDLL
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,6 @@ import numpy as np
 import pytest
 
 from fastdp import _core
-from fastdp._selection import inverse_tolerance, race_tolerance
 
 sys.path.insert(0, str(Path(__file__).parent))
 import two_class as tc
@@ -110,15 +110,7 @@ def choices(harness: CDLL, method: Method, classes: str) -> Run:
     pair = (whole_classes_of if method.integers else classes_of)(n)[classes]
     pool = tc.data_pool([pair[0]] * ENTRIES, [pair[1]] * ENTRIES)
     data = tc.aligned(pool.shape[2])
-    law = tc.Selection(
-        rate=0.5,
-        tolerance=race_tolerance()
-        if method.noise
-        else inverse_tolerance(n)
-        if method.k
-        else _core.propose_tolerance(11.0),
-        noise=NOISES.index(method.noise) if method.noise else 0,
-    )
+    law = tc.buffer_of(_core.Selection(Fraction(1, 2), method.noise or None))
     weights: dict[str, Any] = {}
     if method.weighted:
         weights = {"mantissa": (1.0 + np.arange(n)) * 2.0 ** -n.bit_length()}

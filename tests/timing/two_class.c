@@ -145,7 +145,8 @@ static fdp_candidates_t candidates(const work_t *w)
     const size_t row = (size_t)w->other;
     return (fdp_candidates_t){.rows = w->n / row, .n = row, .score = w->x,
                               .type = (fdp_dtype_t)w->x_type,
-                              .mantissa = w->mantissa, .exponent = w->exponent};
+                              .mantissa = w->mantissa, .exponent = w->exponent,
+                              .weight_spread = 11.0};
 }
 
 static fdp_status_t choose(const work_t *w, const fdp_call_t *call)

@@ -290,17 +290,6 @@ class Numbers(ctypes.Structure):
         return law
 
 
-class Selection(ctypes.Structure):
-    """fdp_selection_t."""
-
-    _fields_ = (
-        ("rate", ctypes.c_double),
-        ("tolerance", ctypes.c_double),
-        ("noise", ctypes.c_int),
-        ("owner", ctypes.c_void_p),
-    )
-
-
 class Work(ctypes.Structure):
     """work_t of two_class.c; `keep` holds the Python objects that it points to."""
 

@@ -6,13 +6,9 @@ from fractions import Fraction
 import mpmath
 import pytest
 
-from fastdp._exact import (
-    SECOND,
-    Uniform,
-    exp_neg,
-    flip,
-)
+from fastdp._exact import Uniform, exp_neg
 from tests.reference.boundary import real
+from tests.reference.exact_digits import SECOND, flip
 from tests.reference.interval import exp_minus
 
 LONG = Fraction(random.Random(1).getrandbits(2200) | 1, 3**1380)

@@ -9,8 +9,8 @@ from typing import Any
 import mpmath
 import pytest
 
-from fastdp import _exact_selection as exact
 from fastdp._exact import Uniform
+from tests.reference import exact_selection as exact
 
 
 def within(low: int, value: Any, high: int, width: int) -> bool:

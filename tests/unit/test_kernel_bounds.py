@@ -19,7 +19,6 @@ import numpy as np
 import pytest
 
 from fastdp import testing
-from fastdp._exact import flip
 from fastdp.exceptions import InsecureStreamWarning
 from fastdp.mechanisms.noise import real
 from tests.reference import exact_digits, exact_tilt
@@ -126,7 +125,7 @@ class Tail(NamedTuple):
 
 def law(t: float) -> Tail:
     table = exact_digits.laplace(Fraction(t))
-    lo, hi = flip(table.t.numerator, table.t.denominator, 400)
+    lo, hi = exact_digits.flip(table.t.numerator, table.t.denominator, 400)
     assert lo >> 272 == hi >> 272
     return Tail(table.t, table.shift, *table.geometric(), lo >> 272)
 

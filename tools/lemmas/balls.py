@@ -221,8 +221,8 @@ RACES = (
 @lemma(
     "selection.md",
     "**Theorem 2 (race budget).**",
-    "fastdp/_selection.py: return 1.25 * 2.0**-44 + 2.0**-49 * spread",
-    "csrc/mech/race.c: const double error = r->law->tolerance + 0x1p-50 * r->gap[i];",
+    "csrc/mech/select.h: 0x1.4p-44 + 0x1p-49 * fdp_spread_of(from)",
+    "csrc/mech/race.c: const double error = r->tolerance + 0x1p-50 * r->gap[i];",
     wrong=[{"plain": 585}, {"slope": 7}, {"far": 6}],
 )
 def race_budget(plain: int = 640, slope: int = 16, far: int = 8) -> Iterator[bool]:

@@ -6,8 +6,7 @@ from abc import abstractmethod
 from typing import Any, Literal
 
 from fastdp import _core, _selection, _validate
-from fastdp._exact_selection import Noise
-from fastdp._selection import Choice
+from fastdp._selection import Noise
 from fastdp._stream import Stream, check_stream
 from fastdp._validate import Real
 from fastdp.accounting.events import (
@@ -30,8 +29,7 @@ class _Race(Selection):
 
     def _freeze_selection(self, *arguments: Any, **more: Any) -> None:
         super()._freeze_selection(*arguments, **more)
-        rate, close = _selection.nearest(self._rate), _core.propose_tolerance(0.0)
-        self._freeze(_law=_core.Selection(rate, close))
+        self._freeze(_law=_core.Selection(self._rate))
 
     @property
     @abstractmethod
@@ -71,10 +69,10 @@ class _Race(Selection):
         """
         check_stream(stream)
         noise = self._noise
-        settle, plain = self._settle_one, type(workers) is int and workers >= 1
+        plain = type(workers) is int and workers >= 1
         if noise != "laplace" and type(axis) is int and axis == -1 and plain:
             flip = noise == "exponential"
-            one = _core.select_one(self._law, scores, None, settle, stream, flip)
+            one = _core.select_one(self._law, scores, None, stream, flip)
             if one is not None:
                 return one
         workers = _validate.integer("workers", workers, 1)
@@ -86,14 +84,6 @@ class _Race(Selection):
         else:
             chosen = _selection.race(choice, noise, stream, workers)
         return chosen.reshape(shape)[()]
-
-    def _settle_one(
-        self, scores: Any, weights: Any, words: tuple[int, ...], block: Any
-    ) -> int:
-        if self._noise == "gumbel":
-            return super()._settle_one(scores, weights, words, block)
-        choice = Choice(self._rate, scores.reshape(1, -1))
-        return _selection.settle_flip(choice, words, block)
 
 
 class PermuteAndFlip(_Race):

@@ -104,15 +104,6 @@ class Selection(Mechanism):
         event = self._single(self._relation)
         return event if count == 1 else SelfComposedEvent(event, count)
 
-    def _settle_one(
-        self, scores: _Array, weights: Any, words: tuple[int, ...], block: Any
-    ) -> int:
-        """Return one choice by proposals, exactly: `select_one` left it open."""
-        if weights is not None:
-            weights = _selection.Weights.numbers(weights)
-        choice = Choice(self._rate, scores.reshape(1, -1), weights)
-        return _selection.propose_row(choice, words, block)
-
 
 def require_monotonic_relation(
     monotonic: bool, neighboring_relation: Relation
@@ -188,9 +179,7 @@ class ExponentialMechanism(Selection):
         neighboring_relation: Relation = ADD,
     ) -> None:
         self._freeze_selection(epsilon, sensitivity, monotonic, neighboring_relation)
-        rate, fine = _selection.nearest(self._rate), _selection.fine(self._rate)
-        close = _core.propose_tolerance(0.0)
-        self._freeze(_law=_core.Selection(rate, close, None, None, fine))
+        self._freeze(_law=_core.Selection(self._rate))
 
     def _single(self, relation: NeighboringRelation) -> Event:
         return ExponentialMechanismEvent(self._epsilon, neighboring_relation=relation)
@@ -325,9 +314,7 @@ class ExponentialMechanism(Selection):
             and workers >= 1
             and method in ("auto", "inverse", "gumbel")
         ):
-            chosen = _core.select_one(
-                self._law, scores, weights, self._settle_one, stream
-            )
+            chosen = _core.select_one(self._law, scores, weights, stream)
             if chosen is not None:
                 return chosen
         return self._select(scores, weights, k, axis, method, stream, workers)

@@ -1,22 +1,25 @@
-"""The exact resolver of selections: integers only, more bits until all is decided.
+"""The exact resolver of selections in Python, which csrc/exact equals choice by choice.
 
 Choices by inversion compare one uniform with enclosures of cumulative weights;
-races compare enclosures of real-valued keys. Conventions on bits are those of
-``_exact``. Proofs: ``docs/proofs/selection.md``.
+races compare enclosures of real-valued keys. Integers only, more bits until all is
+decided. Conventions on bits are those of ``_exact``. Proofs:
+``docs/proofs/selection.md``.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cmp_to_key, lru_cache
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
+import numpy as np
+
+from fastdp import _core
 from fastdp._exact import Block, Uniform, exp_neg
-
-Noise: TypeAlias = Literal["gumbel", "laplace", "gaussian"]
+from fastdp._selection import Choice, Noise, Weights
 
 #: Ends of an enclosure in units of 2**-bits; None: unbounded on that side.
 Bounds: TypeAlias = tuple[int | None, int | None]
@@ -403,5 +406,194 @@ def accepts(gap: Fraction, share: Fraction, uniform: Uniform) -> bool:
     return uniform.below(ratio)
 
 
-#: Settles a pending trial from its words and extension blocks.
-Resolver: TypeAlias = Callable[[tuple[int, ...], Block], int]
+# --- rows of candidates ------------------------------------------------------------
+
+_LARGEST = Fraction(float.fromhex("0x1.fffffffffffffp+1023"))
+_LOG2E = float.fromhex("0x1.71547652b82fep+0")
+_ASK = 2**64 - 1
+_SECOND_CHUNK = 2**31
+
+#: First extension block of each of a row's reals, in this order.
+_REAL = 1 << 20
+_TRIES = 2
+
+
+def score_of(choice: Choice, row: int, i: int) -> Fraction | None:
+    """Return the exact score of a candidate; None if its weight is 0."""
+    if not weight_of(choice, row, i):
+        return None
+    value = choice.scores[row, i].item()
+    if isinstance(value, int):
+        return Fraction(value)
+    if math.isnan(value) or value == -math.inf:
+        return None
+    return _LARGEST if value == math.inf else Fraction(value)
+
+
+def weight_of(choice: Choice, row: int, i: int) -> Fraction:
+    """Return the exact weight of a candidate."""
+    weights = choice.weights
+    if weights is None:
+        return Fraction(1)
+    at = position(choice, row, i)
+    if weights.exact is not None:
+        return Fraction(weights.exact[at])
+    power = 0
+    if weights.exponent is not None and weights.mantissa[at]:
+        power = int(weights.exponent[at]) + weights.top
+    return Fraction(weights.mantissa[at].item()) * Fraction(2) ** power
+
+
+def position(choice: Choice, row: int, i: int) -> int:
+    """Return the flat position of a candidate's weight."""
+    assert choice.weights is not None
+    n = choice.scores.shape[1]
+    return row * n + i if choice.weights.mantissa.size > n else i
+
+
+def parts_of(weights: Weights, at: int) -> tuple[int, int]:
+    """Return a weight times 2**-common: 28 bits of the mantissa, and the exponent.
+
+    As the kernels know it: 0, 0 for a weight of 0.
+    """
+    mantissa, exponent = math.frexp(weights.mantissa[at])
+    more = 0 if weights.exponent is None else int(weights.exponent[at])
+    return int(mantissa * 2**28), exponent + more
+
+
+def propose_row(choice: Choice, words: tuple[int, ...], block: Block) -> int:
+    """Return the exact choice of a row by its tries, or else by inversion."""
+    row, *tries = words
+    order, bounds, place = bounds_of(choice, row)
+    scores = [score_of(choice, row, i) for i in order]
+    most = max((s for s in scores if s is not None), default=None)
+    for j in range(_TRIES):
+        point, reach = (
+            Uniform(tries[real], 64, block, real * _REAL) for real in (2 * j, 2 * j + 1)
+        )
+        at = propose(bounds, point)
+        score = scores[at]
+        gap, weight = Fraction(0), Fraction(1, 2)
+        if most is not None:
+            if score is None:
+                continue
+            gap = choice.rate * (most - score)
+            weight = weight_of(choice, row, order[at]) / Fraction(2) ** place
+        elif choice.weights is None:
+            weight = Fraction(1)
+        if accepts(gap, weight / bounds[at], reach):
+            return order[at]
+    start = 2 * _TRIES * _REAL
+    word = int.from_bytes(block(start)[:8], "little")
+    return invert_row(choice, row, [], word, lambda k: block(start + 1 + k))
+
+
+def bounds_of(choice: Choice, row: int) -> tuple[list[int], list[int], int]:
+    """Return a row's candidates in the order of summation, their bounds, and the place.
+
+    Bounds are of 2**51 exp(-c gap) weight 2**-place.
+    """
+    known = choice.scores[row]
+    order = node_order(known.size)
+    if known.dtype.kind == "f":
+        known = np.minimum(known, np.finfo(np.float64).max)
+    scores = known[order].tolist()
+    rate = choice.rate.numerator / choice.rate.denominator * _LOG2E
+    there = [score_of(choice, row, i) is not None for i in order]
+    top = max((s for s, t in zip(scores, there, strict=True) if t), default=None)
+    if top is None:
+        # Without base weights 1, with them 1/2.
+        half = choice.weights is not None
+        bound = weight_bound(0.0, 2**27 if half else None)
+        return order, [bound] * len(order), 0
+    depths = [float(top - s) * rate for s in scores]
+    if choice.weights is None:
+        return order, [weight_bound(d) for d in depths], 0
+    parts = [parts_of(choice.weights, position(choice, row, i)) for i in order]
+    far = FAR
+    depths = [d if d < far else far for d in depths]
+    place = max(e - d for (_, e), d, t in zip(parts, depths, there, strict=True) if t)
+    place = float(round(place + 0.5))
+    bounds = [
+        weight_bound((place - e) + d if m else far, m)
+        for (m, e), d in zip(parts, depths, strict=True)
+    ]
+    return (
+        order,
+        bounds,
+        int(place) + (0 if choice.weights.exponent is None else choice.weights.top),
+    )
+
+
+def settle_flip(choice: Choice, words: tuple[int, ...], block: Block) -> int:
+    """Return whether a flip comes up, or the choice among those that did."""
+    word, row, i = words
+    if i == _ASK:
+        return even(row, word, block)
+    known = choice.scores[row]
+    lost = np.isnan(known) | np.isneginf(known) if known.dtype.kind == "f" else None
+    if lost is not None and lost.all():
+        return 1
+    score = score_of(choice, row, i)
+    if score is None:
+        return 0
+    best = int(np.argmax(known if lost is None else np.where(lost, -np.inf, known)))
+    most = score_of(choice, row, best)
+    assert most is not None
+    gap = choice.rate * (most - score)
+    return int(accepts(gap, Fraction(1, 2**51), Uniform(word, 64, block)))
+
+
+def invert_row(
+    choice: Choice, row: int, taken: list[int], word: int, block: Block
+) -> int:
+    """Return the exact choice of a row among the candidates not yet taken."""
+    n = choice.scores.shape[1]
+    gone = set(taken)
+    left = [i for i in order(n) if i not in gone]
+    scores = {i: score_of(choice, row, i) for i in left}
+    there = [(i, s) for i, s in scores.items() if s is not None]
+    if not there:
+        return sorted(left)[even(len(left), word, block)]
+    most = max(s for _, s in there)
+    gaps = [choice.rate * (most - s) for _, s in there]
+    weights = [weight_of(choice, row, i) for i, _ in there]
+    return there[invert(gaps, weights, word, block)][0]
+
+
+def runners(
+    choice: Choice,
+    row: int,
+    contenders: list[tuple[int, int, int]],
+    noise: Noise,
+    call: _core.Call,
+    first: int = 0,
+) -> list[Runner]:
+    """Return the contenders (index, word, second word) of a row that have weight.
+
+    If none has, all of them with equal keys but for the noise: the kernels name all
+    candidates of a row then.
+    """
+    scores = {i: score_of(choice, row, i) for i, _, _ in contenders}
+    most = max((s for s in scores.values() if s is not None), default=None)
+    result = []
+    for i, word, second in contenders:
+        score = scores[i]
+        if most is None:
+            gap, weight = Fraction(0), Fraction(1)
+        elif score is None:
+            continue
+        else:
+            gap, weight = choice.rate * (most - score), weight_of(choice, row, i)
+        blocks = blocks_of(call, first + row * choice.scores.shape[1] + i)
+        result.append(Runner.of(i, gap, weight, noise, (word, second), blocks))
+    return result
+
+
+def blocks_of(call: _core.Call, draw: int) -> tuple[Block, Block]:
+    """Return the further bits of a draw's two reals."""
+    chunk, trial = divmod(draw, 4096)
+    return (
+        lambda k: call.extension(chunk, trial, k),
+        lambda k: call.extension(chunk + _SECOND_CHUNK, trial, k),
+    )
