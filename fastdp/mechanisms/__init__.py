@@ -45,8 +45,9 @@ from fastdp.mechanisms.records.contributions import bound_contributions
 from fastdp.mechanisms.records.key_selection import KeySelection
 from fastdp.mechanisms.records.moments import Moments
 from fastdp.mechanisms.records.unknown_histogram import UnknownHistogram
+from fastdp.mechanisms.running.counter import Counter
 from fastdp.mechanisms.running.hierarchy import HierarchicalHistogram
-from fastdp.mechanisms.running.prefix_sums import Counter, PrefixSums
+from fastdp.mechanisms.running.prefix_sums import PrefixSums
 
 __all__ = [
     "ClippedSum",

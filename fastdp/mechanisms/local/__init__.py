@@ -16,10 +16,11 @@ from fastdp.mechanisms.local.estimates import (
     VectorEstimate,
 )
 from fastdp.mechanisms.local.hadamard_response import HadamardResponse
+from fastdp.mechanisms.local.hunt import Hunt
 from fastdp.mechanisms.local.local_hashing import LocalHashing
 from fastdp.mechanisms.local.local_mean import LocalMean
 from fastdp.mechanisms.local.planning import best_frequency_oracle
-from fastdp.mechanisms.local.prefix_hunt import Hunt, PrefixHunt
+from fastdp.mechanisms.local.prefix_hunt import PrefixHunt
 from fastdp.mechanisms.local.randomized_response import RandomizedResponse
 from fastdp.mechanisms.local.rappor import BloomCounts, Rappor
 from fastdp.mechanisms.local.shuffled_response import ShuffledResponse

@@ -1,33 +1,27 @@
-"""Running totals: every prefix sum is released, the noise is shaped over time."""
+"""Running totals of rows: the noise is shaped over time."""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
-
-from fastdp import _core, _factors, _validate, calibration
-from fastdp._factors import Bands, Floats, Integers
+from fastdp import _core, _validate, calibration
+from fastdp._factors import Bands, Floats
 from fastdp._stream import Stream, check_stream
 from fastdp._validate import Real
 from fastdp.accounting.events import (
     NeighboringRelation,
-    PureDPEvent,
     Relation,
     ZCDPEvent,
     as_relation,
     l2_sensitivity,
 )
-from fastdp.exceptions import BudgetExceededError, DTypeError, ParameterError
-from fastdp.mechanisms._base import int64_scalar
-from fastdp.mechanisms._memory import Remembering
+from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.mechanisms.noise._grid import power_of_two
-from fastdp.mechanisms.noise.integer import DiscreteGaussian, DiscreteLaplace
+from fastdp.mechanisms.noise.integer import DiscreteGaussian
 from fastdp.mechanisms.records.clipped_sum import ClippedSum, SumAccumulator
-from fastdp.mechanisms.running._strategies import Doubling, Strategy, strategy_of
+from fastdp.mechanisms.running._running import Running, number_of_steps
+from fastdp.mechanisms.running._strategies import strategy_of
 
 _SPECIAL = NeighboringRelation.REPLACE_SPECIAL
 _REPLACE = NeighboringRelation.REPLACE_ONE
@@ -36,92 +30,7 @@ _REPLACE = NeighboringRelation.REPLACE_ONE
 _REACH = 2**18
 
 
-class _Running(Remembering):
-    """What takes one step after another and tells the noisy total after each."""
-
-    __slots__ = ("_at", "_closed", "_noise", "_step", "_strategy", "_variances")
-
-    _called = "a running total"
-    _because = "the noise of a step is drawn once"
-
-    _at: int
-    _closed: bool
-    _noise: DiscreteGaussian | DiscreteLaplace  # in units of C x
-    _step: Fraction  # of the grid, in the data's unit
-    _strategy: Strategy
-    _variances: Floats
-
-    def _begin(
-        self,
-        arguments: list[tuple[str, Any]],
-        noise: DiscreteGaussian | DiscreteLaplace,
-        step: Fraction,
-        strategy: Strategy,
-    ) -> None:
-        self._freeze(
-            _arguments=tuple(arguments),
-            _at=0,
-            _closed=False,
-            _noise=noise,
-            _step=step,
-            _strategy=strategy,
-            _variances=strategy.spread(),
-        )
-        self._settle()
-
-    def __enter__(self) -> Any:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Wipe what is private; no step can follow."""
-        self._freeze(_closed=True)
-        self._wipe()
-
-    @property
-    def steps_left(self) -> int:
-        """Number of steps that can still be taken."""
-        return 0 if self._closed else self._strategy.steps - self._at
-
-    def standard_error(self, step: int) -> float:
-        """Return the standard error of the total after a step, from 1, in its unit."""
-        at = _validate.integer("step", step, 1, self._strategy.steps)
-        unit = float(self._step) / 2**self._strategy.bits
-        return float(self._noise.std * np.sqrt(self._variances[at - 1]) * unit)
-
-    @contextlib.contextmanager
-    def _one_step(self) -> Iterator[None]:
-        """Hold the lock over one step; a step that fails is the last."""
-        self._require_home()
-        with self._lock:
-            if self._closed or self._at == self._strategy.steps:
-                state = "is closed" if self._closed else "has taken all its steps"
-                raise BudgetExceededError(f"the running total {state}")
-            try:
-                yield
-                self._require_home()
-            except BaseException:
-                self.close()
-                raise
-            self._freeze(_at=self._at + 1)
-            if self._at == self._strategy.steps:
-                self._wipe()
-
-    def _advance(self, x: Integers, stream: Stream | None, workers: int) -> Floats:
-        """Return the noisy total, in the data's unit, after one more step's sum."""
-        y = self._strategy.encode(x)
-        self._noise.release(y, out=y, stream=stream, workers=workers)
-        total = self._strategy.decode(y.astype(np.float64))
-        total *= float(self._step)
-        return total
-
-    def _wipe(self) -> None:
-        self._strategy.wipe()
-
-
-class PrefixSums(_Running):
+class PrefixSums(Running):
     """Noisy sums of all rows so far, after every step; the noise of DP-FTRL.
 
     Each step takes rows, clipped like `ClippedSum`'s, and returns the noisy sum of all
@@ -329,208 +238,6 @@ class PrefixSums(_Running):
                 _core.zero(x)
 
 
-class Counter(_Running):
-    """A running total of events that is told after every step.
-
-    Parameters
-    ----------
-    steps : int
-        Number of steps, 1 ... 2**22.
-    sigma : int, float, Fraction or Decimal, optional
-        Parameter of discrete Gaussian noise on C x.
-    scale : int, float, Fraction or Decimal, optional
-        Scale of discrete Laplace noise instead, for "tree" or "doubling". Exactly one
-        of the two.
-    strategy : str
-        As in `PrefixSums`; or "doubling": a tree for each block of 1, 2, 4 ... steps,
-        whose noise grows with the steps taken and not with `steps`, which may be 2**22
-        where the horizon is unknown. A step is clamped to 2**46/`steps` events.
-    bands, buffers
-        As in `PrefixSums`.
-    events_per_unit : int
-        Number of events of one individual, in whatever steps.
-
-    Privacy
-    -------
-    That of `event()` for all steps together, with counts that may depend on earlier
-    totals: the neighboring relation adds or removes an individual's events, each in its
-    step, and leaves the time line as it is. With L = floor(log2 steps) + 1 levels of a
-    tree, the sensitivity is L per event (L1) or sqrt(L) (L2); doubling blocks weigh
-    their sums so that it is at most 1. Exact. No copy, pickle or fork; `close` wipes
-    the private sums. Timing class T0.
-
-    References
-    ----------
-    Chan, Shi, Song, "Private and continual release of statistics", 2011. Dwork, Naor,
-    Pitassi, Rothblum, "Differential privacy under continual observation", 2010.
-    Honaker, "Efficient use of differentially private binary trees", 2015.
-    docs/proofs/prefix_sums.md.
-
-    Examples
-    --------
-    >>> import fastdp
-    >>> counter = fastdp.Counter.from_epsilon(1, steps=1024)
-    >>> abs(counter.add(17) - 17) < 1000
-    True
-    >>> counter.epsilon()
-    1.0
-    """
-
-    __slots__ = ("_event",)
-
-    _event: ZCDPEvent | PureDPEvent
-
-    def __init__(
-        self,
-        *,
-        steps: int,
-        sigma: Real | None = None,
-        scale: Real | None = None,
-        strategy: str = "tree",
-        bands: Bands = None,
-        buffers: int | None = None,
-        events_per_unit: int = 1,
-    ) -> None:
-        name, given = _validate.one_of(sigma=sigma, scale=scale)
-        parameter = _validate.positive(name, given)
-        plan, moved = _events(
-            steps, strategy, bands, buffers, events_per_unit, pure=scale is not None
-        )
-        arguments: list[tuple[str, Any]] = [
-            ("steps", plan.steps),
-            (name, _validate.plain(parameter)),
-            ("strategy", strategy),
-            ("bands", plan.bands),
-            ("buffers", buffers),
-            ("events_per_unit", int(events_per_unit)),
-        ]
-        units = parameter * 2**plan.bits
-        event: ZCDPEvent | PureDPEvent
-        noise: DiscreteGaussian | DiscreteLaplace
-        if scale is None:
-            event = ZCDPEvent(moved**2 / (2 * parameter**2))
-            noise = DiscreteGaussian(units)
-        else:
-            event = PureDPEvent(moved / parameter)
-            noise = DiscreteLaplace(units)
-        self._freeze(_event=event)
-        shown = [(key, value) for key, value in arguments if value is not None]
-        self._begin(shown, noise, Fraction(1), plan)
-
-    @classmethod
-    def from_epsilon(
-        cls,
-        epsilon: Real,
-        *,
-        steps: int,
-        strategy: str = "tree",
-        events_per_unit: int = 1,
-    ) -> Counter:
-        """Return the counter with the least Laplace noise for pure `epsilon`.
-
-        `strategy` is "tree" or "doubling".
-
-        Raises
-        ------
-        DTypeError, ParameterError, CalibrationError
-            A parameter, or the scale that it needs, is out of range.
-        """
-        _, moved = _events(steps, strategy, None, None, events_per_unit, pure=True)
-        return cls(
-            steps=steps,
-            scale=calibration.laplace_scale(epsilon=epsilon, sensitivity=moved),
-            strategy=strategy,
-            events_per_unit=events_per_unit,
-        )
-
-    @classmethod
-    def from_rho(
-        cls,
-        rho: Real,
-        *,
-        steps: int,
-        strategy: str = "tree",
-        bands: Bands = None,
-        buffers: int | None = None,
-        events_per_unit: int = 1,
-    ) -> Counter:
-        """Return the counter with the least Gaussian noise for rho-zCDP, rounded up.
-
-        Errors are those of `from_epsilon`.
-        """
-        _, moved = _events(steps, strategy, bands, buffers, events_per_unit, pure=False)
-        return cls(
-            steps=steps,
-            sigma=calibration.gaussian_sigma_from_rho(rho=rho, sensitivity=moved),
-            strategy=strategy,
-            bands=bands,
-            buffers=buffers,
-            events_per_unit=events_per_unit,
-        )
-
-    def event(self) -> ZCDPEvent | PureDPEvent:
-        """Return the event of all steps together."""
-        return self._event
-
-    def add(self, count: Any, *, stream: Stream | None = None) -> float:
-        """Add one step's events; return the noisy number of all events so far.
-
-        Parameters
-        ----------
-        count : int or numpy integer
-            Events of this step; clamped to what the strategy can sum.
-        stream : Stream, optional
-            None draws a fresh key from the operating system.
-
-        Returns
-        -------
-        float
-
-        Raises
-        ------
-        DTypeError
-            `count` is no integer.
-        BudgetExceededError, EntropyError
-            As in `PrefixSums.step`.
-        """
-        check_stream(stream)
-        x = self._clamped(count)
-        with self._one_step():
-            return float(self._advance(x, stream, 1)[0])
-
-    def _clamped(self, count: Any) -> Integers:
-        most = self._strategy.largest
-        x: Integers = np.clip(np.array([int64_scalar("count", count)]), -most, most)
-        return x
-
-    def _lent(self) -> bytes:
-        """Close it but for `_resumed`; return the memory before the first step."""
-        self._require_home()
-        with self._lock:
-            if self._at:
-                raise ParameterError("mechanism must be new, got one that took steps")
-            self._freeze(_closed=True)
-            return self._strategy.memory()
-
-    def _resumed(self, memory: bytes, taken: int, x: Integers) -> tuple[float, bytes]:
-        """Take a step after `taken` of them; return its total and the memory after it.
-
-        Between two such steps the object itself holds nothing: a ledger does.
-        """
-        self._require_home()
-        with self._lock:
-            try:
-                self._strategy.load(memory, taken)
-                total = float(self._advance(x, None, 1)[0])
-                ended = taken + 1 == self._strategy.steps
-                return total, b"" if ended else self._strategy.memory()
-            finally:
-                self._strategy.wipe()
-
-
-# ---- plans -------------------------------------------------------------------------
-
-
 class _Plan:
     """Checked parameters of prefix sums, and how far one individual moves them."""
 
@@ -549,7 +256,7 @@ class _Plan:
     ) -> None:
         length = _validate.positive("radius", radius)
         entries = _validate.integer("dimension", dimension, 1, 2**32 - 1)
-        n = _steps(steps)
+        n = number_of_steps(steps)
         count = _validate.integer("participations", participations, 1)
         if count > 1 and separation is None:
             raise ParameterError(
@@ -622,37 +329,3 @@ def _power_below(value: Fraction) -> Fraction:
     places = value.numerator.bit_length() - value.denominator.bit_length()
     power = Fraction(2) ** places
     return power if power <= value else power / 2
-
-
-def _steps(steps: object) -> int:
-    return _validate.integer("steps", steps, 1, _factors.MOST_STEPS)
-
-
-def _events(
-    steps: object,
-    strategy: str,
-    bands: Bands,
-    buffers: int | None,
-    events_per_unit: object,
-    *,
-    pure: bool,
-) -> tuple[Strategy, Fraction]:
-    """Return a counter's strategy, and how far one individual's events move it."""
-    n = _steps(steps)
-    many = _validate.integer("events_per_unit", events_per_unit, 1, 2**31)
-    if pure and strategy not in ("tree", "doubling"):
-        raise ParameterError('strategy must be "tree" or "doubling" with Laplace noise')
-    plan: Strategy
-    if strategy == "doubling":
-        if (bands, buffers) != (None, None):
-            raise ParameterError('bands and buffers must be left out with "doubling"')
-        plan = Doubling(n, pure=pure)
-        if pure:
-            return plan, many * plan.length
-    else:
-        plan = strategy_of(strategy, n, 1, bands=bands, buffers=buffers, reach=1)
-    if pure:
-        return plan, Fraction(many * n.bit_length())
-    # Events in other steps move the sums less than all in the one of largest norm.
-    moved = many * l2_sensitivity(plan.square(1, n))
-    return plan, moved + plan.slack / 2**plan.bits
