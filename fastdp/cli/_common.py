@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from fastdp.cli import _places
+from fastdp.cli import _outputs
 from fastdp.exceptions import FastDPError, ParameterError
 
 #: Kinds of pictures, by extension.
@@ -60,7 +60,7 @@ def save_picture(figure: Any, path: Path) -> None:
         The file cannot be written.
     """
     kind = path.suffix.lower().removeprefix(".")
-    with _places.AtomicOutput(path) as temporary:
+    with _outputs.AtomicOutput(path) as temporary:
         figure.savefig(temporary, format=kind, dpi=150)
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import unquote
 
+from fastdp.cli._columns import chosen, plain_batch, plain_schema, require_sound
 from fastdp.cli._places import FORMS, Form, Place, constant_messages
 from fastdp.cli._text_files import Joined, TextSink, TextSource
 from fastdp.exceptions import FileError, ParameterError
@@ -278,13 +279,6 @@ def _listed_names(names: Sequence[str]) -> str:
     return f"{shown} and {more} more" if more > 0 else shown or "no column"
 
 
-def _chosen(schema: pa.Schema, wanted: Sequence[str]) -> pa.Schema:
-    """Return the wanted fields; metadata may describe others and is left behind."""
-    import pyarrow as pa
-
-    return pa.schema([field for field in schema if field.name in wanted])
-
-
 class _Declared:
     """What sources have that state names and types."""
 
@@ -304,7 +298,7 @@ class _ParquetSource(_Declared):
         self._file = parquet.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False)
         schema = self._file.schema_arrow
         self.names: list[str] = schema.names
-        self.schema = _plain_schema(_chosen(schema, wanted))
+        self.schema = plain_schema(chosen(schema, wanted))
         self.rows: int | None = self._file.metadata.num_rows
         self.codec = self._first_codec()
 
@@ -323,7 +317,7 @@ class _ParquetSource(_Declared):
         names = self.schema.names
         with constant_messages(self._place, "not a valid parquet table"):
             yield from (
-                _plain_batch(batch.select(names), self.schema)
+                plain_batch(batch.select(names), self.schema)
                 for batch in self._file.iter_batches(batch_size=size, columns=names)
             )
 
@@ -428,7 +422,7 @@ class _FeatherSource(_Declared):
             whole = ipc.read_schema(message)
         self.metadata = whole.metadata
         self.names: list[str] = whole.names
-        self.schema = _plain_schema(_chosen(whole, wanted))
+        self.schema = plain_schema(chosen(whole, wanted))
         places = [i for i, name in enumerate(whole.names) if name in wanted]
         options = ipc.IpcReadOptions(included_fields=places, use_threads=False)
         if indexed:
@@ -443,95 +437,12 @@ class _FeatherSource(_Declared):
     def batches(self, size: int) -> Iterator[pa.RecordBatch]:
         """Yield the file's own batches; `size` is only a wish."""
         del size
-        with constant_messages(
-            self._place, f"not a valid {self._place.form.name} table"
-        ):
+        problem = f"not a valid {self._place.form.name} table"
+        with constant_messages(self._place, problem):
             for batch in self._batches:
                 for column in batch.columns:
-                    _require_sound(column)
-                yield _plain_batch(batch, self.schema)
-
-
-def _plain_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type that cells of views and of runs are read as."""
-    import pyarrow as pa
-    from pyarrow import types
-
-    if types.is_dictionary(kind):
-        value = _plain_type(kind.value_type)
-        return pa.dictionary(kind.index_type, value, ordered=kind.ordered)
-    if types.is_run_end_encoded(kind):
-        return _plain_type(kind.value_type)
-    if types.is_string_view(kind):
-        return pa.large_string()
-    return pa.large_binary() if types.is_binary_view(kind) else kind
-
-
-def _plain_schema(schema: pa.Schema) -> pa.Schema:
-    import pyarrow as pa
-
-    return pa.schema([field.with_type(_plain_type(field.type)) for field in schema])
-
-
-def _plain_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    import pyarrow as pa
-
-    return pa.record_batch([_plain(c) for c in batch.columns], schema=schema)
-
-
-def _plain(column: pa.Array) -> pa.Array:
-    """Return a column in its plain type; text may be any bytes."""
-    import pyarrow as pa
-    from pyarrow import compute, types
-
-    kind = _plain_type(column.type)
-    if kind == column.type:
-        return column
-    if types.is_run_end_encoded(column.type):
-        values = _plain(column.values)
-        runs = pa.run_end_encoded(column.type.run_end_type, values.type)
-        return compute.run_end_decode(_runs(column, runs, values))
-    if types.is_dictionary(column.type):
-        values = _plain(column.dictionary)
-        return pa.DictionaryArray.from_arrays(
-            column.indices, values, ordered=kind.ordered, safe=False
-        )
-    options = compute.CastOptions(kind, allow_invalid_utf8=True)
-    return compute.cast(column, options=options)
-
-
-def _runs(column: pa.Array, kind: pa.DataType, values: pa.Array) -> pa.Array:
-    """Return a column of runs with other values."""
-    import pyarrow as pa
-
-    children = [column.run_ends, values]
-    return pa.Array.from_buffers(
-        kind, len(column), [None], offset=column.offset, children=children
-    )
-
-
-def _require_sound(column: pa.Array) -> None:
-    """Raise where offsets or indices lead out of a column; text may be any bytes."""
-    import pyarrow as pa
-    from pyarrow import types
-
-    if types.is_dictionary(column.type):
-        _require_sound(column.dictionary)
-        places = pa.nulls(len(column.dictionary))
-        column = pa.DictionaryArray.from_arrays(column.indices, places, safe=False)
-    elif types.is_run_end_encoded(column.type):
-        _require_sound(column.values)
-        kind = pa.run_end_encoded(column.type.run_end_type, pa.null())
-        column = _runs(column, kind, pa.nulls(len(column.values)))
-    elif types.is_string_view(column.type):
-        column = column.view(pa.binary_view())
-    elif types.is_string(column.type):
-        column = column.view(pa.binary())
-    elif types.is_large_string(column.type):
-        column = column.view(pa.large_binary())
-    # Numbers, dates and times may be any, too: beyond their day or their precision.
-    fixed = types.is_primitive(column.type) or types.is_decimal(column.type)
-    column.validate(full=not fixed)
+                    require_sound(column)
+                yield plain_batch(batch, self.schema)
 
 
 def with_metadata(schema: pa.Schema, metadata: Mapping[str, str]) -> pa.Schema:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fastdp.cli import _common, _places
+from fastdp.cli import _common, _outputs, _places
 from fastdp.exceptions import ParameterError
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def written_once(
             note.wanted = not (answer.replayed and note.path.exists())
     if tables.output.form.text:
         beside = path.with_name(path.name + BESIDE)
-        with _places.AtomicOutput(beside) as temporary:
+        with _outputs.AtomicOutput(beside) as temporary:
             temporary.write_text(answer.receipts_json + "\n")
     return None if answer.replayed else rows
 
@@ -133,12 +133,12 @@ def written_once(
 @contextlib.contextmanager
 def _note(
     tables: Tables, statement: Statement
-) -> Iterator[_places.AtomicOutput | None]:
+) -> Iterator[_outputs.AtomicOutput | None]:
     """Hold the side file of the statement: unwritable, it stops before the charge."""
     if tables.metadata is None:
         yield None
         return
-    note = _places.AtomicOutput(tables.metadata)
+    note = _outputs.AtomicOutput(tables.metadata)
     with note as temporary:
         temporary.write_text(statement.to_json(), encoding="utf-8")
         yield note

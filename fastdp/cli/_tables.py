@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import fastdp
-from fastdp.cli import _common, _files, _ledgered, _places
+from fastdp.cli import _common, _files, _ledgered, _outputs, _places
 from fastdp.exceptions import ParameterError
 
 if TYPE_CHECKING:
@@ -193,13 +193,13 @@ class Tables:
         self,
         statement: Statement,
         sides: Sequence[tuple[_places.Place, str]] = (),
-        together: _places.Together | None = None,
+        together: _outputs.Together | None = None,
     ) -> Iterator[Path]:
         """Give a temporary file for the table; publish it with what lies beside it.
 
         `together` puts them in place, with the outputs of other tables.
         """
-        opened = _places.output if together is None else together.output
+        opened = _outputs.output if together is None else together.output
         if self.metadata is not None:
             own = _places.Place("--metadata", str(self.metadata), self.output.form)
             sides = [*sides, (own, statement.to_json())]

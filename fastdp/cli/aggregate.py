@@ -22,6 +22,7 @@ from fastdp.cli import (
     _common,
     _files,
     _ledgered,
+    _outputs,
     _places,
     _plan_file,
     _statements,
@@ -227,7 +228,7 @@ def run(arguments: argparse.Namespace, usual: Mapping[str, Any]) -> int:
             progress=stack.enter_context(_common.progress_of_one()),
         )
     said = []
-    with _places.Together() as together:
+    with _outputs.Together() as together:
         for name, table in asked.tables.items():
             tables = _tables.Tables(
                 table.input, table.output, None, False, table.escape, ()
@@ -350,7 +351,7 @@ def _write(
     table: _plan_file.Table,
     tables: _tables.Tables,
     found: Release,
-    together: _places.Together | None = None,
+    together: _outputs.Together | None = None,
 ) -> tuple[_tables.Statement, int]:
     """Write what was released; return what is said of it, and its rows."""
     shown = found.table(level=table.level)

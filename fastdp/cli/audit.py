@@ -10,7 +10,7 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
-from fastdp.cli import _places
+from fastdp.cli import _outputs
 from fastdp.exceptions import DTypeError, FastDPError, ParameterError
 
 _DESCRIPTION = """\
@@ -74,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
             raise ParameterError(f"audit {words} {', '.join(sorted(names))}")
     report = audit.run(**given)
     if arguments.html is not None:
-        with _places.AtomicOutput(arguments.html) as temporary:
+        with _outputs.AtomicOutput(arguments.html) as temporary:
             temporary.write_text(report.to_html(), encoding="utf-8")
     print(report.to_json() if arguments.json else report)
     return int(report.refuted)

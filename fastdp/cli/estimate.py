@@ -14,7 +14,7 @@ import numpy as np
 
 import fastdp
 from fastdp import _validate, plot
-from fastdp.cli import _clients, _common, _files, _places, _reports
+from fastdp.cli import _clients, _common, _files, _outputs, _places, _reports
 from fastdp.cli._estimates import Counts, Means
 from fastdp.exceptions import FileError, ParameterError
 
@@ -371,7 +371,7 @@ def _write(
         own = {"format": "fastdp estimate", "version": 1, "fastdp": fastdp.__version__}
         text = json.dumps({**own, **facts}, ensure_ascii=False)
         made = made.replace_schema_metadata({"fastdp.estimate": text})
-    with _places.output(place) as temporary:
+    with _outputs.output(place) as temporary:
         sink = _files.open_sink(place.form, temporary, made.schema, None, escape=escape)
         with contextlib.closing(sink):
             sink.write(made)

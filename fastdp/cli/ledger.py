@@ -11,7 +11,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from fastdp.cli import _common, _files, _ledgered, _places
+from fastdp.cli import _common, _files, _ledgered, _outputs, _places
 from fastdp.cli._numbers import number
 from fastdp.exceptions import ParameterError
 
@@ -269,7 +269,7 @@ def _show(arguments: argparse.Namespace) -> int:
     with _open(arguments) as book:
         budgets = book.budgets()
         if arguments.html is not None:
-            with _places.AtomicOutput(arguments.html) as temporary:
+            with _outputs.AtomicOutput(arguments.html) as temporary:
                 temporary.chmod(0o600)
                 temporary.write_text(book.to_html(), encoding="utf-8")
         if arguments.json:

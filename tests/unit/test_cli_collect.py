@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import fastdp
-from fastdp.cli import _cells, _files, _places, _reports, _text_files, main
+from fastdp.cli import _cells, _files, _outputs, _reports, _text_files, main
 from tests.tables import (
     SECRET,
     pa,
@@ -510,14 +510,14 @@ class TestWholeOrNotAtAll:
     def test_new_reports_never_stand_beside_an_old_description(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        real: Callable[..., Any] = _places.AtomicOutput._publish
+        real: Callable[..., Any] = _outputs.AtomicOutput._publish
 
-        def publish(output: _places.AtomicOutput) -> None:
+        def publish(output: _outputs.AtomicOutput) -> None:
             if output.path.suffix == ".json":
                 raise KeyboardInterrupt
             real(output)
 
-        monkeypatch.setattr(_places.AtomicOutput, "_publish", publish)
+        monkeypatch.setattr(_outputs.AtomicOutput, "_publish", publish)
         source = write_csv(tmp_path / "in.csv", "c\na\n")
         write_csv(tmp_path / "out.csv", "old")
         write_csv(tmp_path / "out.csv.json", "old note")

@@ -10,7 +10,7 @@ import pytest
 
 import fastdp
 from fastdp import accounting
-from fastdp.cli import _places, main
+from fastdp.cli import _outputs, _places, main
 from tests.tables import SECRET, parquet, require_only, write_csv, write_parquet
 
 pytest.importorskip("duckdb")
@@ -278,7 +278,7 @@ def test_together_without_links(
         raise OSError(1, "no links here")
 
     monkeypatch.setattr("os.link", refused)
-    with _places.Together() as together:
+    with _outputs.Together() as together:
         for path in (one, two):
             with together.output(_places.table("--output", str(path))) as temporary:
                 temporary.write_text("new")

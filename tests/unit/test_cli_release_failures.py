@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import fastdp
-from fastdp.cli import _places, _text_files, main
+from fastdp.cli import _outputs, _text_files, main
 from fastdp.cli._numbers import as_text, number, written
 from fastdp.exceptions import FastDPError
 from tests.tables import (
@@ -212,7 +212,7 @@ class TestWholeOrNotAtAll:
         source = write_csv(tmp_path / "in.csv", "n\n1\n")
         temporary = []
 
-        def publish(output: _places.AtomicOutput) -> None:
+        def publish(output: _outputs.AtomicOutput) -> None:
             temporary.extend(tmp_path.glob("*.part") or tmp_path.glob(".*.part"))
             try:
                 os.kill(os.getpid(), number)
@@ -224,7 +224,7 @@ class TestWholeOrNotAtAll:
                 os.kill(os.getpid(), signal.SIGTERM)
                 raise other(SECRET) from None
 
-        monkeypatch.setattr(_places.AtomicOutput, "_publish", publish)
+        monkeypatch.setattr(_outputs.AtomicOutput, "_publish", publish)
         usual = signal.default_int_handler if number == signal.SIGINT else None
         before = signal.signal(number, usual or signal.SIG_DFL)  # nohup ignores SIGHUP
         try:
@@ -244,7 +244,7 @@ class TestWholeOrNotAtAll:
         source = write_csv(tmp_path / "in.csv", "n\n1\n")
         lost = []
 
-        def publish(output: _places.AtomicOutput) -> None:
+        def publish(output: _outputs.AtomicOutput) -> None:
             for _ in range(3):
                 try:
                     os.kill(os.getpid(), signal.SIGTERM) if not lost else time.sleep(5)
@@ -253,7 +253,7 @@ class TestWholeOrNotAtAll:
             time.sleep(5)
             raise AssertionError
 
-        monkeypatch.setattr(_places.AtomicOutput, "_publish", publish)
+        monkeypatch.setattr(_outputs.AtomicOutput, "_publish", publish)
         output = tmp_path / "out.csv"
         assert release(source, output, "--column", "n", *EXACT) == 128 + signal.SIGTERM
         assert len(lost) == 3

@@ -18,7 +18,7 @@ import pytest
 
 import fastdp
 from fastdp import _spill, exceptions
-from fastdp.cli import _places, main
+from fastdp.cli import _outputs, main
 from tests.tables import SECRET, write_parquet
 
 pa = pytest.importorskip("pyarrow")
@@ -99,7 +99,7 @@ def test_the_next_run_removes_a_file_that_was_half_written(tmp_path: Path) -> No
     for name in (".out.csv.0123456789abcdef.part", ".out.csv.0123456789abcdef.old"):
         (tmp_path / name).write_text("left by a kill")
     other.write_text("of something else")
-    with _places.AtomicOutput(path) as first, _places.AtomicOutput(path) as second:
+    with _outputs.AtomicOutput(path) as first, _outputs.AtomicOutput(path) as second:
         assert {*tmp_path.iterdir()} == {first, second, other}
         first.write_text("whole")
     assert {*tmp_path.iterdir()} == {path, other}
