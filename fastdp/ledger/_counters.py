@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from fastdp.ledger._answers import Answer
     from fastdp.ledger._budgets import Budget
-    from fastdp.ledger._ledger import Ledger
+    from fastdp.ledger._opened import Opened
     from fastdp.ledger._terms import Terms
 
 #: Largest memory of a counter, in bytes: each step reads and writes all of it.
@@ -50,7 +50,7 @@ class LedgerCounter:
     after another, in one order for all. The object holds nothing private.
     """
 
-    def __init__(self, book: Ledger, mechanism: Counter, terms: Terms) -> None:
+    def __init__(self, book: Opened, mechanism: Counter, terms: Terms) -> None:
         self._book = book
         self._mechanism = mechanism
         self._terms = terms
@@ -181,7 +181,7 @@ class LedgerCounter:
 
 
 def opened(
-    book: Ledger, mechanism: object, label: object, budgets: str | Iterable[str]
+    book: Opened, mechanism: object, label: object, budgets: str | Iterable[str]
 ) -> LedgerCounter:
     """Return the counter of a label; charge and make it if it is not there."""
     if type(mechanism) is not Counter:

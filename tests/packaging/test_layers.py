@@ -341,7 +341,6 @@ IN_CIRCLES = {
     *("cli._ledgered", "cli._tables"),
     *("frames._dask", "frames._engines", "frames._parts", "frames._ray"),
     *("frames._release", "frames._spark", "frames._tables"),
-    *("ledger._counters", "ledger._ledger"),
     *("mechanisms.records._moments_release", "mechanisms.records.moments"),
     *("tables._accuracy", "tables._check", "tables._memory", "tables._plan"),
     *("tables._release", "tables._run", "tables._words"),

@@ -1,0 +1,408 @@
+"""An open ledger: its budgets, what it holds, and its care."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, NoReturn, Self
+
+from fastdp.accounting.events import Event
+from fastdp.accounting.filters import PrivacyFilter
+from fastdp.exceptions import (
+    DTypeError,
+    LabelConflictError,
+    LedgerError,
+    ParameterError,
+)
+from fastdp.ledger import _answers, _budgets, _care, _files, _protocol, _terms
+from fastdp.ledger._answers import Answer, Transaction
+from fastdp.ledger._budgets import BudgetState
+from fastdp.ledger._chain import Audit
+from fastdp.ledger._receipts import Receipt, receipts_from
+from fastdp.ledger._store import Store
+from fastdp.ledger._terms import Terms
+from fastdp.mechanisms._base import Mechanism
+
+
+class Opened:
+    """An open ledger: its budgets, what it holds, and its care."""
+
+    def __init__(
+        self,
+        store: Store,
+        uuid: str,
+        watcher: Callable[[Sequence[Receipt]], object] | None,
+    ) -> None:
+        self._store = store
+        self._uuid = uuid
+        self._watcher = watcher
+
+    # ---- budgets -----------------------------------------------------------------
+
+    def add_budget(
+        self,
+        name: str,
+        filter: PrivacyFilter[Any],
+        *,
+        unit: str,
+        block_of: str | None = None,
+    ) -> BudgetState:
+        """Make a budget, once; it is never refilled.
+
+        Parameters
+        ----------
+        name : str
+            1 to 200 printable ASCII characters, new to the ledger.
+        filter : PrivacyFilter
+            One of `fastdp.accounting`, with nothing spent: what all releases of the
+            budget together will meet, however each was chosen.
+        unit : str
+            Whom the guarantee is about, such as "person" or "household": a name like
+            `name`. All sensitivities charged here must be those of this unit.
+        block_of : str, optional
+            The data set whose units this budget's block holds some of. A unit must
+            lie in one block alone.
+
+        Returns
+        -------
+        BudgetState
+            The budget.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            A parameter is of the wrong type or out of its domain; the name is taken;
+            `block_of` with a relation other than ADD_OR_REMOVE_ONE.
+        LedgerError
+            The ledger cannot be used.
+        """
+        _terms.check_name("name", name)
+        _terms.check_name("unit", unit)
+        if block_of is not None:
+            _terms.check_name("block_of", block_of)
+        made = _budgets.opened(name, filter, unit, block_of)
+        with self._store.transaction() as run:
+            receipt = _protocol.found_budget(run, self._uuid, made)
+            _protocol.locked(run, self._store, self._uuid, [name])
+        self._witness([receipt])
+        return self.budget(name)
+
+    def budget(self, name: str) -> BudgetState:
+        """Return what a budget allows and what was spent.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            There is no such budget.
+        LedgerError
+            The ledger cannot be used.
+        """
+        _terms.check_name("name", name)
+        found = self.budgets().get(name)
+        if found is None:
+            raise ParameterError(f"name must be that of a budget, got {name!r}")
+        return found
+
+    def budgets(self) -> dict[str, BudgetState]:
+        """Return all budgets by name.
+
+        Raises
+        ------
+        LedgerError
+            The ledger cannot be used.
+        """
+        with self._store.reading() as run:
+            found = _protocol.all_budgets(run)
+        return {name: budget.to_state() for name, budget in found.items()}
+
+    def preview(
+        self,
+        event: Event | Mechanism,
+        *,
+        budgets: str | Iterable[str],
+        count: int = 1,
+        unit: str | None = None,
+    ) -> dict[str, BudgetState]:
+        """Return the budgets as a charge would leave them; nothing is written.
+
+        Parameters
+        ----------
+        event : Event or mechanism
+            What would be charged; a mechanism stands for its `event()`.
+        budgets : str or iterable of str
+            The budgets that would be charged.
+        count : int
+            How often, >= 1.
+        unit : str, optional
+            As for `release`.
+
+        Raises
+        ------
+        BudgetExceededError, UnsupportedEventError
+            A budget does not cover the event, or cannot price it.
+        DTypeError, ParameterError, LedgerError
+            As for `spend`.
+        """
+        wanted = _terms.terms(
+            "preview", "spend", budgets, _terms.event_of_cost(event), {}, count=count
+        ).per(unit)
+        with self._store.transaction() as run:
+            found = _protocol.locked(run, self._store, self._uuid, wanted.budgets)
+        _, states = _protocol.admitted(found, wanted, 1)
+        return {
+            budget.name: replace(budget, state=state).to_state()
+            for budget, state in zip(found, states, strict=True)
+        }
+
+    def covers(
+        self,
+        event: Event | Mechanism,
+        *,
+        budgets: str | Iterable[str],
+        count: int = 1,
+        unit: str | None = None,
+    ) -> bool:
+        """Return whether all budgets cover `count` times `event` now.
+
+        Parameters and errors are those of `preview`, but that a budget which does not
+        cover the event gives False.
+        """
+        from fastdp.exceptions import BudgetExceededError
+
+        try:
+            self.preview(event, budgets=budgets, count=count, unit=unit)
+        except BudgetExceededError:
+            return False
+        return True
+
+    # ---- what is there -----------------------------------------------------------
+
+    def labels(self) -> tuple[Transaction, ...]:
+        """Return all labels but those of a counter's steps, in the order of charges.
+
+        Raises
+        ------
+        LedgerError
+            The ledger cannot be read.
+        """
+        return _answers.transactions(self._store)
+
+    def answer(self, label: str) -> Answer:
+        """Return the stored answer of a label by its name alone.
+
+        Parameters
+        ----------
+        label : str
+            One of `labels`, whose answer is stored.
+
+        Returns
+        -------
+        Answer
+            What the call that drew it returned, with `replayed` true. For `write`, the
+            value is the path of the files, which are checked as `write` checks them.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            There is no such label.
+        LedgerError
+            It has no stored answer, it was altered, or the ledger cannot be used.
+        """
+        found = _protocol.named(self._store, _terms.check_name("label", label))
+        if found.form == "array":
+            return self._answered(found, _terms.unpacked)
+        if found.form == "table":
+            return self._answered(found, _terms.unpacked_table)
+        if found.form != "manifest":
+            raise LedgerError(
+                f"label {label!r} must have a stored array, table or file to be read "
+                "by its name: ask for it by the call that drew it"
+            )
+        place = _files.place_of(found.body)
+        answer = self._answered(found, lambda _: place)
+        _files.finish(place, found.body)
+        return answer
+
+    def _answers(self, label: str) -> bool:
+        """Tell whether an answer is stored under a label, of whatever terms."""
+        return _protocol.answers(self._store, label)
+
+    def _is_charged(self, label: str) -> bool:
+        """Tell whether a label was charged, whether or not its answer is stored."""
+        return _protocol.is_charged(self._store, label)
+
+    def _stored_table(self, wanted: Terms) -> Answer | None:
+        """Return what was stored before under equal terms; nothing is drawn or charged.
+
+        Other terms are no answer here, and for the charge to refuse.
+        """
+        try:
+            found = _protocol.stored(self._store, wanted)
+        except LabelConflictError:
+            return None
+        return None if found is None else self._answered(found, _terms.unpacked_table)
+
+    def _drawn(
+        self,
+        wanted: Terms,
+        draw: Callable[[int, list[Receipt]], tuple[str, bytes]],
+        read: Callable[[bytes], Any],
+        turn: _protocol.Turn | None = None,
+    ) -> Answer:
+        found = _protocol.answer(
+            self._store, self._uuid, self._witness, wanted, draw, turn
+        )
+        return self._answered(found, read)
+
+    def _answered(
+        self, found: _protocol.Stored, read: Callable[[bytes], Any]
+    ) -> Answer:
+        # Else a ledger that went back by this entry could draw what is shown now again.
+        self._store.seen.saw(receipts_from(found.receipts))
+        return Answer(
+            read(found.body), found.attempt == 0, found.attempt, found.receipts
+        )
+
+    def _witness(self, receipts: Sequence[Receipt]) -> None:
+        self._store.seen.saw(receipts)
+        if self._watcher is not None:
+            self._watcher(receipts)
+
+    # ---- care --------------------------------------------------------------------
+
+    def audit(self, *, receipts: Iterable[Receipt] = (), files: bool = True) -> Audit:
+        """Read the whole ledger and compare it with itself, receipts and files.
+
+        Parameters
+        ----------
+        receipts : iterable of Receipt
+            Of published answers: entries that the ledger must hold.
+        files : bool
+            Whether to read what `write` released, where it was written: a missing or
+            altered file is a problem. False: this machine has them not.
+
+        Returns
+        -------
+        Audit
+            Its `problems` name what is wrong.
+
+        Raises
+        ------
+        DTypeError
+            `receipts` holds something else, or `files` no bool.
+        LedgerError
+            The ledger cannot be read.
+        """
+        if not isinstance(files, bool):
+            raise DTypeError(f"files must be a bool, got {type(files).__name__}")
+        proofs = tuple(receipts)
+        for proof in proofs:
+            if not isinstance(proof, Receipt):
+                raise DTypeError(f"receipts must hold Receipts, got {type(proof)!r}")
+        return _care.audited(self._store, self._uuid, proofs, files=files)
+
+    def forfeit(self, name: str, *, note: str) -> BudgetState:
+        """Close a budget for good, as after a loss that nothing can prove.
+
+        Parameters
+        ----------
+        name : str
+            The budget.
+        note : str
+            Why, for its chain: 1 to 200 printable ASCII characters.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            There is no such budget, or it is closed.
+        LedgerError
+            The ledger cannot be used.
+        """
+        _terms.check_name("name", name)
+        self._witness([_care.close_budget(self._store, self._uuid, name, note)])
+        return self.budget(name)
+
+    def export(self, path: str | os.PathLike[str], *, bodies: bool = False) -> None:
+        """Write the whole ledger as lines of JSON, for `tools/check_ledger.py`.
+
+        Parameters
+        ----------
+        path : str or path
+            A new file.
+        bodies : bool
+            Whether to write the answers, too.
+
+        Raises
+        ------
+        LedgerError
+            The ledger cannot be read, or the file not be written.
+        """
+        _care.write_lines(_care.exported(self._store, bodies=bodies), path)
+
+    def to_html(self) -> str:
+        """Audit the ledger and return one self-contained page on it.
+
+        Budgets as bars, spending over the entries, transactions with their terms, and
+        whether the chain is verified. No answer is on it.
+
+        Raises
+        ------
+        LedgerError
+            The ledger cannot be read.
+        """
+        from fastdp.ledger import _page
+
+        return _page.page(self._store, self._uuid, self.audit())
+
+    def backup(self, path: str | os.PathLike[str]) -> None:
+        """Copy a ledger in SQLite to a new file; it opens when it is adopted.
+
+        Parameters
+        ----------
+        path : str or path
+            A new file.
+
+        Raises
+        ------
+        LedgerError
+            It cannot be written, or the ledger is in PostgreSQL (pg_basebackup).
+        """
+        self._store.backup(os.fspath(path))
+
+    @property
+    def uuid(self) -> str:
+        """Name of the ledger that no other has."""
+        return self._uuid
+
+    def describe(self) -> dict[str, str]:
+        """Return engine, version, durability settings and witness, for people."""
+        facts = {"location": self._store.where, **self._store.describe()}
+        own = self._store.seen.witness
+        return facts if own is None else {**facts, "witness": str(own.path)}
+
+    def close(self) -> None:
+        """Let go of the database."""
+        self._store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with contextlib.suppress(Exception):
+            self.close()
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        raise DTypeError(
+            "a Ledger must not be copied or pickled: open it where it is used"
+        )
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self._store.where!r}>"
