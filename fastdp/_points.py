@@ -1,4 +1,4 @@
-"""Signed points whose sum is one party's share of discrete Laplace noise.
+"""Poisson variables, and signed points whose sum is a share of discrete Laplace noise.
 
 A share of shape r and scale t is the sum of a Poisson process of signed integers: size
 l comes with either sign at rate r exp(-l/t) / l. The process is drawn by thinning one
@@ -8,6 +8,7 @@ uniform real with an enclosed number. Law and proof: ``docs/proofs/shares.md``.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
@@ -20,6 +21,7 @@ from fastdp._exact import Block, Uniform, exp_neg
 from fastdp._stream import Stream
 
 _Array: TypeAlias = "np.ndarray[Any, Any]"
+_Pair: TypeAlias = tuple[int, int]
 
 #: Distance from a threshold, in probability, below which doubles do not decide.
 MARGIN = 2.0**-30
@@ -46,51 +48,105 @@ def size_of(octave: int, block: int, offset: int, last: int) -> tuple[int, int]:
     return ((block + 1) << last) + offset, last + block + 1
 
 
+def _window(rate: Fraction, bits: int) -> tuple[int, list[int], int, int]:
+    """Return sums of Poisson weights: first, sums, total, error.
+
+    P(N <= first + i) is in [sums[i]/(total + error), (sums[i] + error)/total], and all
+    that is left out weighs less than `error` (docs/proofs/shares.md, section 6).
+    """
+    mode = rate.numerator // rate.denominator
+    top = 1 << (bits + 3 * mode.bit_length() + 32)
+    below: list[int] = []
+    above = [top]
+    while mode > len(below) and (below[-1] if below else top):
+        w, n = below[-1] if below else top, mode - len(below)
+        below.append(w * n * rate.denominator // rate.numerator)
+    while above[-1]:
+        n = mode + len(above)
+        above.append(above[-1] * rate.numerator // (rate.denominator * n))
+    sums = list(itertools.accumulate(below[::-1] + above))
+    count = len(sums)
+    error = count * (count + 2 * (mode + count + 2))
+    return mode - len(below), sums, sums[-1], error
+
+
+def _enclosed(window: tuple[int, list[int], int, int], n: int, bits: int) -> _Pair:
+    """Enclose P(N <= n)."""
+    first, sums, total, error = window
+    value = 0 if n < first else sums[min(n - first, len(sums) - 1)]
+    high = min(-(-((value + error) << bits) // total), 1 << bits)
+    return (value << bits) // (total + error), high
+
+
 @lru_cache(maxsize=64)
-def _cuts(rate: Fraction) -> tuple[tuple[Fraction, ...], _Array]:
-    """Return the sums of rate**i / i! and the floors of 2**64 P(N <= n), N Poisson."""
-    sums: list[Fraction] = []
-    floors: list[int] = []
-    term, total = Fraction(1), Fraction(0)
-    while not floors or floors[-1] < (1 << _WORD) - 1:
-        total += term
-        sums.append(total)
-        term = term * rate / len(sums)
-        bits = _WORD
-        lo, hi = 0, 1
-        while lo != hi:
-            bits *= 2
-            lo, hi = (end >> (bits - _WORD) for end in _below(rate, total, bits))
-        floors.append(lo)
-    return tuple(sums), np.array(floors, np.uint64)
+def _cuts(rate: Fraction) -> tuple[int, _Array]:
+    """Return n and the floors of 2**64 P(N <= n), P(N <= n + 1), ... up to 2**64 - 1.
 
-
-def _below(rate: Fraction, total: Fraction, bits: int) -> tuple[int, int]:
-    """Enclose exp(-rate) * total, a probability."""
-    more = total.numerator.bit_length() - total.denominator.bit_length() + 8
-    more = max(more, 0)
-    lo, hi = exp_neg(rate.numerator, rate.denominator, bits + more)
-    low = lo * total.numerator // total.denominator >> more
-    high = -(-hi * total.numerator // total.denominator)
-    return low, min(-(-high >> more), 1 << bits)
+    Of the floors that are 0 and follow another one, none is kept.
+    """
+    guard = 32
+    while True:
+        window = _window(rate, _WORD + guard)
+        first, sums = window[0], window[1]
+        ends = [_enclosed(window, first + i, _WORD + guard) for i in range(len(sums))]
+        cuts = [lo >> guard for lo, _ in ends]
+        if all(
+            hi <= (cut + 1) << guard for (_, hi), cut in zip(ends, cuts, strict=True)
+        ):
+            break
+        guard *= 2
+    floors = np.array([0] * (first > 0) + cuts, np.uint64)
+    start = max(int(np.searchsorted(floors, np.uint64(1))) - 1, 0)
+    stop = int(np.searchsorted(floors, np.uint64(2**_WORD - 1))) + 1
+    return first - (first > 0) + start, floors[start:stop].copy()
 
 
 def count_of(word: int, rate: Fraction, block: Block) -> int:
-    """Return the number of points of the uniform that starts with a 64-bit word."""
-    sums, cuts = _cuts(rate)
+    """Return the Poisson variable of the uniform that starts with a 64-bit word."""
     u = Uniform(word, _WORD, block)
-    n = int(np.searchsorted(cuts, np.uint64(word)))
-    while True:
-        if n < len(sums):
-            total = sums[n]
-        else:
-            total, term = sums[-1], Fraction(1)
-            for i in range(1, n + 1):
-                term = term * rate / i
-                total += term if i >= len(sums) else 0
-        if u.below(lambda bits, total=total: _below(rate, total, bits)):  # type: ignore[misc]
-            return n
+    windows: dict[int, tuple[int, list[int], int, int]] = {}
+
+    def reaches(n: int) -> bool:
+        def bound(bits: int) -> _Pair:
+            if bits not in windows:
+                windows[bits] = _window(rate, bits)
+            return _enclosed(windows[bits], n, bits)
+
+        return u.below(bound)
+
+    first, cuts = _cuts(rate)
+    n = first + int(np.searchsorted(cuts, np.uint64(word)))
+    while n > 0 and reaches(n - 1):
+        n -= 1
+    while not reaches(n):
         n += 1
+    return n
+
+
+def counts(size: int, rate: Fraction, stream: Stream | None) -> _Array:
+    """Return `size` independent Poisson variables."""
+    first, cuts = _cuts(rate)
+    words = _words(size, stream)
+    drawn = np.searchsorted(cuts, words)
+    open_ = np.flatnonzero(cuts[drawn] == words)
+    drawn += first
+    for i in open_:
+        drawn[i] = count_of(int(words[i]), rate, _further(stream))
+    _core.zero(words)
+    return drawn
+
+
+def skellam(size: int, variance: Fraction, stream: Stream | None) -> _Array:
+    """Return `size` independent differences of two Poisson variables."""
+    noise = counts(size, variance / 2, stream)
+    other = counts(size, variance / 2, stream)
+    noise -= other
+    _core.zero(other)
+    return noise
+
+
+def _further(stream: Stream | None) -> Block:
+    return lambda _: random.bytes(16, stream=stream)
 
 
 def kept(word: int, size: int, power: int, scale: Fraction, block: Block) -> bool:
@@ -120,23 +176,14 @@ def _trailing_zeros(words: _Array) -> _Array:
 
 def draw(size: int, scale: Fraction, shape: Fraction, stream: Stream | None) -> _Array:
     """Return `size` independent shares: int64, or Python ints if 64 bits may not do."""
-
-    def more(_: int) -> bytes:
-        return random.bytes(16, stream=stream)
-
     last = octaves(scale)
-    rate = 2 * shape * (last + 1)
-    words = _words(size, stream)
-    cuts = _cuts(rate)[1]
-    counts = np.searchsorted(cuts, words, side="right")
-    for i in np.flatnonzero(counts != np.searchsorted(cuts, words)):
-        counts[i] = count_of(int(words[i]), rate, more)
-    owner = np.repeat(np.arange(size), counts)
-    sizes = _sizes(len(owner), scale, last, stream, more)
-    wide = counts.max(initial=0) > _MOST_POINTS or sizes.dtype == object
+    points = counts(size, 2 * shape * (last + 1), stream)
+    owner = np.repeat(np.arange(size), points)
+    sizes = _sizes(len(owner), scale, last, stream, _further(stream))
+    wide = points.max(initial=0) > _MOST_POINTS or sizes.dtype == object
     noise = np.zeros(size, object if wide else np.int64)
     np.add.at(noise, owner, sizes)
-    for secret in (words, counts, owner, sizes):
+    for secret in (points, owner, sizes):
         if secret.dtype != object:
             _core.zero(secret)
     return noise

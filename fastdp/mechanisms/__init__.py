@@ -39,7 +39,7 @@ from fastdp.mechanisms.noise.integer import (
     TruncatedLaplace,
 )
 from fastdp.mechanisms.noise.real import Gaussian, Laplace
-from fastdp.mechanisms.noise.shares import GaussianShares, LaplaceShares
+from fastdp.mechanisms.noise.shares import GaussianShares, LaplaceShares, SkellamShares
 from fastdp.mechanisms.records.clipped_sum import ClippedSum
 from fastdp.mechanisms.records.contributions import bound_contributions
 from fastdp.mechanisms.records.key_selection import KeySelection
@@ -76,6 +76,7 @@ __all__ = [
     "Rappor",
     "ReportNoisyMax",
     "ShuffledResponse",
+    "SkellamShares",
     "SmoothSensitivity",
     "SparseVector",
     "StableMode",

@@ -29,6 +29,7 @@ from fastdp.accounting import (
     RDPAccountant,
     RDPEvent,
     SampledWithoutReplacementEvent,
+    SkellamEvent,
     TCDPAccountant,
     TCDPEvent,
     TruncatedDiscreteLaplaceEvent,
@@ -69,6 +70,7 @@ def plain_events():
         yield ApproximateDPEvent(epsilon=x, delta=5e-324)
         yield ApproximateDPEvent(epsilon=x, delta=NEARLY_ONE)
         yield TruncatedDiscreteLaplaceEvent(sensitivity=1, scale=x, bound=3)
+        yield SkellamEvent(sensitivity=1, variance=x)
         for y in (1e-300, 1.0, 1e300):
             yield LaplaceEvent(sensitivity=x, scale=y)
             yield GaussianEvent(sensitivity=x, sigma=y)

@@ -23,6 +23,7 @@ from fastdp.accounting import (
     PureDPEvent,
     RandomizedResponseEvent,
     RDPEvent,
+    SkellamEvent,
     TCDPEvent,
     TradeOffEvent,
     TruncatedDiscreteLaplaceEvent,
@@ -59,6 +60,10 @@ SCALED = [
     (
         DiscreteGaussianSumEvent(sensitivity=1, sigma=2, shares=5, coordinates=1),
         DiscreteGaussianSumEvent(sensitivity=3, sigma=2, shares=5, coordinates=3),
+    ),
+    (
+        SkellamEvent(sensitivity=1, variance=20),
+        SkellamEvent(sensitivity=3, variance=20),
     ),
     (PureDPEvent(0.5), PureDPEvent(1.5)),
     (ExponentialMechanismEvent(0.5), ExponentialMechanismEvent(1.5)),

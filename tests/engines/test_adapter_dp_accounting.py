@@ -77,6 +77,7 @@ REPLACED = ac.NeighboringRelation.REPLACE_ONE
 REFUSED = [
     ac.DiscreteGaussianEvent(sensitivity=1, sigma=1),
     ac.DiscreteGaussianSumEvent(sensitivity=1, sigma=2, shares=2),
+    ac.SkellamEvent(sensitivity=1, variance=9),
     ac.TruncatedDiscreteLaplaceEvent(sensitivity=1, scale=1, bound=9),
     ac.ExponentialMechanismEvent(1),
     ac.PermuteAndFlipEvent(1),

@@ -241,7 +241,14 @@ def test_the_rooms_of_mechanisms_import_what_they_may():
 #: module imports from its own floor and those below.
 FLOORS = {
     "numbers and events": (
-        *("_bounds", "_discrete_gaussian", "_gaussian", "_gdp", "_grid_noise"),
+        *(
+            "_bounds",
+            "_discrete_gaussian",
+            "_gaussian",
+            "_gdp",
+            "_grid_noise",
+            "_skellam",
+        ),
         *("_laplace", "_numeric", "_response", "_sampling", "_series", "_zcdp"),
         *("conversions", "events", "groups"),
     ),

@@ -94,6 +94,10 @@ USUAL: dict[str, Any] = {
     "orders": (2,),
     "p": 0.75,
     "shares": 3,
+    "variance": 9,
+    "parties": 3,
+    "honest": 2,
+    "modulus": 99,
     "probabilities": (1,),
     "q": 0.25,
     "radius": 1,
@@ -173,7 +177,7 @@ def facts(made: Any) -> Any:
     if isinstance(made, Mechanism):
         known = "sensitivity" not in inspect.signature(made.event).parameters
         return repr(made), made.event() if known else made.event(sensitivity=1)
-    if isinstance(made, events.Event):
+    if isinstance(made, (events.Event, fastdp.SkellamShares)):
         return made
     named = getattr(made, "neighboring_relation", None)
     return getattr(made, "event", made) if named is None else named

@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, TypeVar
 
 from fastdp._validate import float_up
-from fastdp.accounting import _grid_noise, _laplace, conversions
+from fastdp.accounting import _grid_noise, _laplace, _skellam, conversions
 from fastdp.accounting._facts.base import ZERO, Facts, Reader, entry
 from fastdp.accounting._laplace import whole
 from fastdp.accounting._numeric import sqrt_up
@@ -20,6 +20,7 @@ from fastdp.accounting.events import (
     GDPEvent,
     LaplaceEvent,
     PermuteAndFlipEvent,
+    SkellamEvent,
     TruncatedDiscreteLaplaceEvent,
 )
 
@@ -284,11 +285,13 @@ class GaussianFacts(Facts[GaussianEvent | GDPEvent]):
         return GaussianTradeOff(self.mu())
 
 
-Integers = TypeVar("Integers", bound=DiscreteGaussianEvent | DiscreteGaussianSumEvent)
+Integers = TypeVar(
+    "Integers", bound=DiscreteGaussianEvent | DiscreteGaussianSumEvent | SkellamEvent
+)
 
 
 class _IntegerFacts(Facts[Integers]):
-    """Gaussian noise on integers, by how far and in how many places they move."""
+    """Noise on integers, by how far and in how many places they move."""
 
     def pure(self) -> Fraction | None:
         """Return 0 where nothing is told."""
@@ -439,3 +442,39 @@ class DiscreteGaussianSumFacts(_IntegerFacts[DiscreteGaussianSumEvent]):
         one = _grid_noise.gaussian_sum_slack(self.event.sigma**2, self.event.shares)
         slack = one * self._moved() * (1 + 1e-9)
         return Fraction(slack) if slack <= _MOST_SLACK else None
+
+
+@entry(SkellamEvent)
+class SkellamFacts(_IntegerFacts[SkellamEvent]):
+    """Skellam noise: exact on one coordinate, else by a line."""
+
+    left_to_accountants = True
+
+    def rho(self) -> Fraction | None:
+        """Return a line above all Renyi divergences; None for narrow noise."""
+        norm, moved = self._norm(), self._moved()
+        if moved == 1:
+            norm = math.isqrt(norm) ** 2
+        return _skellam.rho(self.event.variance, norm, moved)
+
+    def curve(self) -> tuple[Curve, Fraction]:
+        """Return the line, or of narrow noise on one coordinate that of its losses."""
+        from fastdp.accounting._renyi.curves import ConcentratedCurve
+
+        rho = self.rho()
+        if rho is None:
+            return self.curve_of_step()
+        return ConcentratedCurve(rho, symmetric=True), ZERO
+
+    def family(self) -> Family:
+        """Return the exact pair of one coordinate, or what has the line."""
+        from fastdp.accounting._pld import pairs
+        from fastdp.accounting._pld.families import BoundedFamily
+
+        rho, found = self.rho(), None
+        if self._moved() == 1:
+            shift = math.isqrt(self._norm())
+            found = pairs.skellam(self.event.variance, shift, rho)
+        if found is None and rho is not None:
+            return BoundedFamily(rho)
+        return super().family() if found is None else found

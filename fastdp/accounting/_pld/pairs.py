@@ -16,7 +16,7 @@ from fractions import Fraction
 import numpy as np
 
 from fastdp._validate import float_up
-from fastdp.accounting import _grid_noise
+from fastdp.accounting import _grid_noise, _skellam
 from fastdp.accounting._numeric import log_fraction
 from fastdp.accounting._pld.discrete_gaussian import DiscreteGaussianLoss
 from fastdp.accounting._pld.families import (
@@ -198,6 +198,19 @@ def discrete_laplace(shift: int, rate: Fraction, rho: Fraction) -> Family:
         return IntervalFamily(above, rho, least=least, alone=False)
     masses = np.maximum(_response_masses(shift, float(rate))[::-1], 5e-324)
     return _lattice(shift, rate, masses, Fraction(0), rho)
+
+
+def skellam(variance: Fraction, shift: int, rho: Fraction | None) -> Family | None:
+    """Return the exact pair of one coordinate, or None where it is too long."""
+    if not PURE[0] ** 2 <= shift * shift / variance <= PURE[1] ** 2:
+        return None
+    found = _skellam.losses(variance, shift)
+    if found is None:
+        return None
+    losses, masses, tail = found
+    error = 4 * U * (1 + float(np.abs(losses).max()))
+    law = Atoms(losses, masses, Fraction(tail), tail, error, _ZERO, tail)
+    return AtomFamily(law, law, rho)
 
 
 def _lattice(

@@ -35,6 +35,7 @@ from fastdp.accounting.events._noise import (
     DiscreteLaplaceEvent,
     GaussianEvent,
     LaplaceEvent,
+    SkellamEvent,
     TruncatedDiscreteLaplaceEvent,
     l2_sensitivity,
 )
@@ -76,6 +77,7 @@ __all__ = [
     "SampledWithReplacementEvent",
     "SampledWithoutReplacementEvent",
     "SelfComposedEvent",
+    "SkellamEvent",
     "TCDPEvent",
     "TradeOffEvent",
     "TruncatedDiscreteLaplaceEvent",

@@ -186,3 +186,35 @@ class DiscreteGaussianSumEvent(Event):
         if self.coordinates is not None:
             checked = _validate.integer("coordinates", self.coordinates, 1)
             self._set("coordinates", checked)
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class SkellamEvent(Event):
+    """Skellam noise, the difference of two Poisson variables, on integer coordinates.
+
+    Sums of such noise are such noise, and their variances add up.
+
+    Parameters
+    ----------
+    sensitivity : Fraction
+        L2 sensitivity over all coordinates together, as of `DiscreteGaussianEvent`.
+    variance : Fraction
+        Of the noise on each coordinate, > 0: both Poisson variables have half of it as
+        their mean.
+    coordinates : int, optional
+        Most coordinates that one individual can move; None when not known.
+    neighboring_relation : NeighboringRelation
+        The relation for which `sensitivity` holds.
+    """
+
+    sensitivity: NonNegative
+    variance: Positive
+    coordinates: int | None = None
+    neighboring_relation: RelationField = ADD_ONE
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._set("sensitivity", integer_l2(self.sensitivity))
+        if self.coordinates is not None:
+            checked = _validate.integer("coordinates", self.coordinates, 1)
+            self._set("coordinates", checked)

@@ -12,13 +12,17 @@ import numpy as np
 
 from fastdp import _arrays, _core, _points, _validate, random
 from fastdp._stream import Stream, check_stream
-from fastdp.accounting._numeric import sqrt_up
+from fastdp.accounting import event_rho
+from fastdp.accounting._numeric import search, sqrt_up
 from fastdp.accounting.events import (
     DiscreteGaussianEvent,
     DiscreteGaussianSumEvent,
     DiscreteLaplaceEvent,
     Event,
+    NeighboringRelation,
     PureDPEvent,
+    Relation,
+    SkellamEvent,
 )
 from fastdp.exceptions import ParameterError
 
@@ -30,6 +34,9 @@ _SCALE = 1 << 40
 
 #: Least sigma of a share: sums are within e^(3e-17) of discrete Gaussian noise.
 _SIGMA = 2
+
+#: Largest variance of a Skellam share: its table is made in seconds.
+_VARIANCE = 1 << 26
 
 #: Largest scale at which `_excess` sums; its value there bounds larger scales.
 _SUMMED = Fraction(4096)
@@ -374,6 +381,143 @@ class GaussianShares(Shares):
             coordinates=self.of.coordinates,
             neighboring_relation=self.of.neighboring_relation,
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkellamShares(Shares):
+    """Shares of Skellam noise under secure aggregation, for any number of parties.
+
+    As `LaplaceShares`, for the L2 sensitivity. A share is the difference of two Poisson
+    variables; the shares of any parties sum to Skellam noise of all their variances,
+    exactly, however narrow a single share is.
+
+    Parameters
+    ----------
+    of : SkellamEvent
+        Noise that the shares of `honest` parties give, for the sensitivity of the sum
+        of all parties. The variance of a share, `of.variance`/`honest`, is at most
+        2**26.
+    parties : int
+        Most parties of a sum, in [1, 2**32].
+    honest : int
+        Parties in [1, parties] that add their share and keep it secret.
+    modulus : int
+        In [2, 2**62].
+
+    Privacy
+    -------
+    That of `event()`, for the L2 sensitivity s and the variance v of the honest
+    parties' noise, under the neighboring relation of the event: rho zero-concentrated
+    privacy for a rho that is close to s**2/(2 v) where v is large, and the law's own
+    profile where one individual changes one entry. The same conditions as for
+    `LaplaceShares`. Exact.
+
+    References
+    ----------
+    Agarwal, Kairouz, Liu, "The Skellam mechanism for differentially private federated
+    learning", NeurIPS 2021. docs/proofs/shares.md, sections 6 to 8.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import fastdp
+    >>> shares = fastdp.SkellamShares.from_rho(
+    ...     0.125, sensitivity=4, parties=50, honest=40, modulus=2**20
+    ... )
+    >>> round(float(shares.of.variance), 1)
+    74.2
+    >>> sent = [shares.add_share(np.array([i, -i])) for i in range(50)]
+    >>> shares.decode(np.sum(sent, axis=0) % 2**20).shape
+    (2,)
+    """
+
+    of: SkellamEvent
+
+    @classmethod
+    def from_rho(
+        cls,
+        rho: _validate.Real,
+        *,
+        sensitivity: _validate.Real,
+        parties: int,
+        honest: int,
+        modulus: int,
+        coordinates: int | None = None,
+        neighboring_relation: Relation = NeighboringRelation.ADD_OR_REMOVE_ONE,
+    ) -> SkellamShares:
+        """Return shares of the noise from which on rho-zCDP is known to hold.
+
+        Parameters
+        ----------
+        rho : int, float, Fraction or Decimal
+            Of the noise of `honest` parties, > 0.
+        sensitivity : int, float, Fraction or Decimal
+            L2 sensitivity of the sum of all parties, > 0.
+        parties, honest, modulus : int
+            As of the class.
+        coordinates : int, optional
+            Most entries that one individual changes.
+        neighboring_relation : NeighboringRelation
+            The relation for which the sensitivity holds.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            A parameter is out of its domain.
+        CalibrationError
+            The variance of a share would be above 2**26.
+        """
+        wanted = _validate.positive("rho", rho)
+        moved = _validate.positive("sensitivity", sensitivity)
+        parties = _validate.integer("parties", parties, 1, 2**32)
+        honest = _validate.integer("honest", honest, 1, parties)
+        limits = Fraction(8), Fraction(_VARIANCE * honest)
+        event = SkellamEvent(
+            sensitivity=moved,
+            variance=limits[0],
+            coordinates=coordinates,
+            neighboring_relation=neighboring_relation,
+        )
+
+        def excess(variance: float) -> float:
+            tried = replace(event, variance=Fraction(variance))
+            return float(Fraction(event_rho(tried)) - wanted)
+
+        guess = float(min(moved**2 / (2 * wanted), limits[1]))
+        found = search("variance", excess, guess, limits)
+        event = replace(event, variance=Fraction(found))
+        return cls(of=event, parties=parties, honest=honest, modulus=modulus)
+
+    def _check(self) -> None:
+        if self.of.variance / self.honest > _VARIANCE:
+            raise ParameterError(
+                "variance must be at most 2**26 honest for shares, got "
+                f"{_validate.shown(self.of.variance)}: release a coarser unit"
+            )
+
+    def _draw(self, size: int, stream: Stream | None) -> np.ndarray[Any, Any]:
+        return _points.skellam(size, self.of.variance / self.honest, stream)
+
+    def _log_tail(self, distance: Fraction) -> float:
+        d, v = float(distance), float(self.parties * self.of.variance / self.honest)
+        return -(d * math.asinh(d / v) - d * d / (math.hypot(d, v) + v)) * (1 - 1e-12)
+
+    def event(self, *, honest: int | None = None) -> SkellamEvent:
+        """Return the public facts of one sum, for an accountant.
+
+        Parameters
+        ----------
+        honest : int, optional
+            Number of honest parties whose shares are in the sum, in [1, parties];
+            None takes the one that the shares were made for.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            `honest` is out of its domain. With 0 there is no guarantee.
+        """
+        share = self.of.variance / self.honest
+        return replace(self.of, variance=self._honest(honest) * share)
 
 
 def _excess(shape: Fraction, scale: Fraction) -> float:
