@@ -47,7 +47,7 @@ OK, FAILED, USAGE, BUDGET, LABEL, LEDGER, INTERNAL, LATER = 0, 1, 2, 3, 4, 5, 70
 FILES, EXHAUSTED = 6, 7
 
 #: What people ask as a command, and is an option.
-_STATISTICS = ("count", "sum", "mean", "variance", "std")
+_STATISTICS = ("count", "sum", "mean", "variance", "std", "median", "quantiles")
 
 #: The exit code after a signal is this and its number, as in a shell.
 _SIGNALED = 128

@@ -37,13 +37,14 @@ if TYPE_CHECKING:
 
     from fastdp.tables import Plan, Release
 
-_STATISTICS = ("sum", "mean", "variance", "std")
+_STATISTICS = ("sum", "mean", "variance", "std", "median")
 
 #: Rows of a text file that are read at once.
 _ROWS = 1 << 17
 
 _DESCRIPTION = """\
-Count records, and take sums, means and variances of columns, by groups, with noise.
+Count records, and take sums, means, variances and quantiles of columns, by groups,
+with noise.
 
 --unit names the column of persons (or other units), all of whose records are hidden:
 each keeps at most --groups groups, and --records records in each, chosen at random.
@@ -71,7 +72,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     """Add the command to the parser of ``fastdp``."""
     parser = commands.add_parser(
         "aggregate",
-        help="counts, sums, means and variances by groups, from records",
+        help="counts, sums, means and quantiles by groups, from records",
         description=_DESCRIPTION,
         epilog=_tables.EPILOG + _EPILOG,
     )
@@ -105,6 +106,14 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     for what in _STATISTICS:
         name = {"std": "standard deviation"}.get(what, what)
         add(f"--{what}", **several, help=f"columns whose {name} is released")
+    add(
+        "--quantiles",
+        metavar="NAME=Q,Q",
+        action="append",
+        default=[],
+        type=_quantiles,
+        help="quantiles of a column, as in cost=0.25,0.75; once for each column",
+    )
     add(
         "--bounds",
         metavar="NAME=LOW,HIGH",
@@ -158,6 +167,13 @@ def _bounds(text: str) -> tuple[str, tuple[Any, Any]]:
     if not name or not equals or not comma:
         raise argparse.ArgumentTypeError(f"must be NAME=LOW,HIGH, got {text!r}")
     return name, (number(low), number(high))
+
+
+def _quantiles(text: str) -> tuple[str, list[Any]]:
+    name, equals, listed = text.rpartition("=")
+    if not name or not equals:
+        raise argparse.ArgumentTypeError(f"must be NAME=Q,Q, got {text!r}")
+    return name, [number(q) for q in listed.split(",")]
 
 
 def run(arguments: argparse.Namespace, usual: Mapping[str, Any]) -> int:
@@ -476,9 +492,13 @@ def _require(arguments: argparse.Namespace) -> None:
     if (arguments.epsilon is None) == (arguments.rho is None):
         raise ParameterError("exactly one of --epsilon and --rho must be given")
     names = [n for what in _STATISTICS for n in _split(getattr(arguments, what))]
+    names += dict(arguments.quantiles)
+    if len(dict(arguments.quantiles)) != len(arguments.quantiles):
+        raise ParameterError("--quantiles must be given once for each column")
     if not (arguments.count or arguments.units or names):
         raise ParameterError(
-            "give at least one of --count, --units, --sum, --mean, --variance, --std"
+            "give at least one of --count, --units, --sum, --mean, --variance, --std, "
+            "--median, --quantiles"
         )
     for name in names:
         if name not in dict(arguments.bounds):
@@ -505,6 +525,7 @@ def _words(arguments: argparse.Namespace) -> dict[str, Any]:
         "unit": unit,
         "by": _split(arguments.by),
         "bounds": dict(arguments.bounds),
+        "quantiles": dict(arguments.quantiles),
         **{what: _split(getattr(arguments, what)) for what in _STATISTICS},
         **{name: getattr(arguments, name) for name in given},
     }

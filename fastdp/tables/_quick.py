@@ -1,4 +1,4 @@
-"""The first lines: a count, sum, mean, variance or histogram of a column in memory."""
+"""The first lines: one statistic of a column in memory, such as its mean."""
 
 from __future__ import annotations
 
@@ -295,6 +295,70 @@ def variance(
     return _released(
         x,
         {"variance": bounds},
+        unit,
+        _Groups(by, keys),
+        Budget(epsilon, rho, delta),
+        _Charge(ledger, label, budgets),
+        level,
+        stream,
+    )
+
+
+def median(
+    x: Any,
+    *,
+    bounds: tuple[Real, Real],
+    unit: Unit | Rows | Literal["row"],
+    by: Any = None,
+    keys: Any = None,
+    epsilon: Real | None = None,
+    rho: Real | None = None,
+    delta: Real | None = None,
+    ledger: Ledger | None = None,
+    label: str | None = None,
+    budgets: str | Iterable[str] | None = None,
+    level: float = 0.95,
+    stream: Stream | None = None,
+) -> Release:
+    """Return the noisy median of records between bounds, of all or of each group.
+
+    Read in a tree of noisy counts of 4096 equal cells between the bounds; a `Plan` has
+    other quantiles and numbers of cells.
+
+    Parameters
+    ----------
+    x : column of numbers, shape (n,)
+        As in `sum`.
+    bounds : tuple of two real numbers
+        Public bounds of the records, (low, high).
+    unit, by, keys, epsilon, rho, delta, ledger, label, budgets, level, stream
+        As in `count`.
+
+    Returns
+    -------
+    Release
+
+    Raises
+    ------
+    DTypeError, ParameterError, CalibrationError, EntropyError, LedgerError
+        As in `count`.
+
+    Privacy
+    -------
+    As in `count`. Groups that nobody listed take half of the budget. The interval is
+    right for any number of records, and wider than it must be. Exact. Timing class T0.
+
+    Examples
+    --------
+    >>> import fastdp
+    >>> ages = [31, 45, 27, 62] * 500
+    >>> r = fastdp.median(ages, bounds=(0, 120), unit="row", epsilon=1)
+    >>> 0 <= r.low <= r.value <= r.high <= 120
+    True
+    """
+    return _released(
+        x,
+        {"median": bounds},
         unit,
         _Groups(by, keys),
         Budget(epsilon, rho, delta),

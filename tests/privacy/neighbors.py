@@ -386,7 +386,8 @@ class Pair:
     # ---- calls -------------------------------------------------------------------
 
     def _quick(self) -> tuple[str, Callable[[int], Any]]:
-        what = self._choose.choice(["count", "sum", "mean", "variance", "histogram"])
+        listed = ["count", "sum", "mean", "variance", "median", "histogram"]
+        what = self._choose.choice(listed)
         options = dict(self._choose.choice(BUDGETS))
         if what not in ("count", "histogram"):
             options["bounds"] = (0, 5)

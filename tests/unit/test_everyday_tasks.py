@@ -38,7 +38,6 @@ ELSEWHERE = {
 
 #: Tasks that have no line yet, or one that does not say the way out.
 OPEN = {
-    4: "a median by group",
     5: "quartiles that leave out missing values",
     12: "a threshold of suppression as a word of the table",
     18: "two releases side by side in one picture",
@@ -115,6 +114,21 @@ def test_03_mean_by_region_with_an_interval(df: Any, person: Any) -> None:
     assert (truth - 0.01 <= high).all()  # missing costs are left out
     table = r.table()
     assert {"cost_n", "cost_mean_low", "cost_mean_high"} <= {*table.columns}
+
+
+def test_04_median_by_region(df: Any, person: Any, here: Path) -> None:
+    words = {"keys": REGIONS, "unit": person, "bounds": (0, 1000), "epsilon": 1e6}
+    r = fastdp.median(df["cost"], by=df["region"], **words)
+    truth = df.groupby("region")["cost"].median()[REGIONS].to_numpy()
+    assert r.value == pytest.approx(truth, abs=5)  # missing costs are left out
+    assert "cost_median_low" in r.table().columns
+    line = "aggregate in.parquet --unit id --groups 4 --records 4 --by region "
+    line += "--median cost --quantiles age=0.25,0.75 --bounds cost=0,1000 "
+    shell(f"{line} --bounds age=0,120 --epsilon 4000 --delta 1e-6 -o out.csv")
+    found = pd.read_csv("out.csv").set_index("region").loc[REGIONS]
+    assert found["cost_median"].to_numpy() == pytest.approx(truth, abs=5)
+    quarter = df.groupby("region")["age"].quantile(0.25)[REGIONS].to_numpy()
+    assert found["age_q25"].to_numpy() == pytest.approx(quarter, abs=2.5)
 
 
 def test_06_region_by_sex(df: Any, person: Any) -> None:

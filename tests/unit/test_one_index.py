@@ -83,6 +83,7 @@ CALLS: dict[str, Callable[[Any, Any], object]] = {
     "sum": lambda x, by: fastdp.sum(x, unit=of(by), **ONE, **BOUNDS),
     "mean": lambda x, by: fastdp.mean(x, unit=of(by), **ONE, **BOUNDS),
     "variance": lambda x, by: fastdp.variance(x, unit=of(by), **ONE, **BOUNDS),
+    "median": lambda x, by: fastdp.median(x, unit=of(by), **ONE, **BOUNDS),
     "histogram": lambda x, by: fastdp.histogram(x, [0, 5], unit=of(by), **ONE, **DRAWN),
     "contributions": bounded,
     "moments": moments,

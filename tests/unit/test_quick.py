@@ -175,6 +175,7 @@ def test_a_group_of_one_user_is_not_shown():
         fastdp.sum(x, **bounded),
         fastdp.mean(x, **bounded),
         fastdp.variance(x, **bounded),
+        fastdp.median(x, **bounded),
         fastdp.histogram(x, [0, 1], **options),
     ):
         assert found.groups() == []
@@ -261,6 +262,7 @@ def test_several_columns_of_groups():
         lambda **words: fastdp.sum(WORTH, bounds=(0, 10), **words),
         lambda **words: fastdp.mean(WORTH, bounds=(0, 10), **words),
         lambda **words: fastdp.variance(WORTH, bounds=(0, 10), **words),
+        lambda **words: fastdp.median(WORTH, bounds=(0, 10), **words),
         lambda **words: fastdp.histogram(WORTH, [0, 1.5, 100], **words),
     ],
 )

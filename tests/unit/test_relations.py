@@ -133,6 +133,7 @@ MORE: dict[str, dict[str, Any]] = {
     "SubsampleAggregate": {"assignment": "key"},
     "UnknownHistogram": {"scale": 2, "bound": 40},
     "mean": {"epsilon": 1},
+    "median": {"epsilon": 1},
     "pate": {"assignment": "key"},
     "privacy_loss_from_pmf": {"probabilities": [0.25, 0, 0.75], "lower_index": -1},
     "subsample_and_aggregate": {"assignment": "key"},
