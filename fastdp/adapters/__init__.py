@@ -10,12 +10,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from fastdp.adapters import diffprivlib as diffprivlib
     from fastdp.adapters import dp_accounting as dp_accounting
+    from fastdp.adapters import jax_privacy as jax_privacy
     from fastdp.adapters import mbi as mbi
     from fastdp.adapters import opacus as opacus
     from fastdp.adapters import opendp as opendp
     from fastdp.adapters import pipeline_dp as pipeline_dp
 
-__all__ = ["diffprivlib", "dp_accounting", "mbi", "opacus", "opendp", "pipeline_dp"]
+__all__ = [
+    *("diffprivlib", "dp_accounting", "jax_privacy", "mbi", "opacus", "opendp"),
+    "pipeline_dp",
+]
 
 
 def __getattr__(name: str) -> object:

@@ -14,6 +14,7 @@ from fastdp.exceptions import FastDPError
 #: Each module under fastdp.adapters, its extra, and the library that it loads.
 ADAPTERS = {
     "dp_accounting": ("dp_accounting", "dp_accounting"),
+    "jax_privacy": ("jax_privacy", "jax_privacy"),
     "opacus": ("opacus", "opacus"),
     "opendp": ("opendp", "opendp"),
     "pipeline_dp": ("pipeline_dp", "pipeline_dp"),
