@@ -172,6 +172,31 @@ def test_what_is_summed_is_the_sum_of_each_record_alone(name, budget, monkeypatc
             assert total == (3 * parts.sum(axis=0)).tolist()
 
 
+@pytest.mark.parametrize("name", MODELS)
+def test_a_row_is_the_same_bits_at_each_place(name, monkeypatch):
+    """Vector instructions must round a record in one way, in the tail as well."""
+    seen = []
+
+    def release(fitting, i, rows, labels=None):
+        seen.append(rows if labels is None else np.column_stack([rows, labels]))
+        return np.random.default_rng(i).normal(size=fitting.sums[i].shape) * 9
+
+    monkeypatch.setattr(_base.Fitting, "release", release)
+    rng = np.random.default_rng(9)
+    records = rng.uniform(-1.2, 1.2, (67, 3))
+    records[:, 2] = rng.choice([-1.7, 0, 2], 67)
+    model = made(name)
+    for record in records:
+        fitted(model, [record])
+    releases = len(seen) // len(records)
+    alone = [np.concatenate(seen[i::releases]) for i in range(releases)]
+    for n in range(1, 68, 5):
+        seen.clear()
+        fitted(model, records[:n])
+        for rows, own in zip(seen, alone, strict=True):
+            assert rows.tobytes() == own[:n].tobytes()
+
+
 @pytest.mark.parametrize("relation", list(NeighboringRelation), ids=lambda r: r.name)
 @pytest.mark.parametrize("budget", BUDGETS, ids=str)
 @pytest.mark.parametrize("name", MODELS)
