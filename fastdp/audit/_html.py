@@ -49,18 +49,27 @@ _QUESTIONS = {
     "budget": "Can more answers be had than the budget affords?",
 }
 
-_ANSWERS = {
-    "refuted": ("bad", "The claim does not hold"),
-    "fault": ("bad", "A fault was found"),
-    "nothing found": ("good", "No evidence found"),
-    "not run": ("none", "Not looked at"),
+#: What each check found, if it found anything.
+_FOUND = {
+    "conduct": "It fails, prints, changes its input or gives different kinds of answer",
+    "privacy": "Outcomes tell the inputs apart better than is claimed",
+    "precision": "The last digits of an output tell which input it had",
+    "edges": "The claim fails for numbers at the limits of a computer's arithmetic",
+    "law": "The noise does not have the probabilities that are claimed",
+    "state": "Noise is used a second time: who sees both results can subtract it",
+    "messages": "Errors, warnings or logs show values of the data",
+    "time": "The time of a call tells something of the data or of the noise",
+    "budget": "More answers can be had than the budget affords",
 }
+
+_KINDS = {"refuted": "bad", "fault": "bad", "nothing found": "good", "not run": "none"}
 
 _MEANING = (
     "The data of one person must not matter much. So the mechanism is called many "
     "times with two inputs that differ in one person, and its outcomes must be hard "
-    "to tell apart. An epsilon of e says: no outcome may be more than exp(e) times as "
-    "likely for one input as for the other. A delta is the probability that this fails."
+    "to tell apart. Epsilon limits how much more likely an outcome may be for one "
+    "input than for the other: 1.1 times if epsilon is 0.1, 2.7 times if it is 1, 20 "
+    "times if it is 3. Delta is a probability that is allowed on top; 0 is best."
 )
 
 
@@ -94,26 +103,31 @@ def _verdict(report: Any) -> str:
             "<div class='state' id='verdict'><b>No evidence found against the claim."
             "</b> This is no proof that it holds: see the limits below.</div>"
         )
-    listed = "".join(
-        f"<li>{escape(_ANSWERS[f.status][1])}: {escape(_QUESTIONS[f.check])}</li>"
-        for f in bad
-    )
+    listed = "".join(f"<li>{escape(_answer(f))}.</li>" for f in bad)
     return (
         "<div class='state bad' id='verdict'><b>The mechanism does not keep what is "
-        f"claimed, or has a fault.</b><ul>{listed}</ul></div>"
+        f"claimed, or has a fault.</b><ul>{listed}</ul>Show this page to whoever made "
+        "it. Until this is mended, its results may tell more of a person than was "
+        "agreed on.</div>"
     )
+
+
+def _answer(found: Finding) -> str:
+    if found.status in ("nothing found", "not run"):
+        return "Not looked at" if found.status == "not run" else "No evidence found"
+    return _FOUND[found.check]
 
 
 def _checked(found: Finding) -> str:
-    kind, answer = _ANSWERS[found.status]
+    kind = _KINDS[found.status]
     shown = f"<p>Shown by: {escape(found.input)}</p>" if found.input else ""
     notes = "".join(f"<p class='soft'>{escape(note)}</p>" for note in found.notes)
     return (
         f"<div class='check {kind}' id='{escape(found.check)}'>"
         f"<h3>{escape(_QUESTIONS[found.check])}</h3>"
-        f"<p class='answer'>{escape(answer)}</p>"
+        f"<p class='answer'>{escape(_answer(found))}</p>"
         f"<p>{escape(_sentence(found.evidence))}</p>{shown}"
-        f"{notes}<details><summary class='soft'>what was tried</summary>"
+        f"{notes}<details><summary class='soft'>What was tried</summary>"
         f"{escape(_sentence(found.tried))} {_alarm(found)}</details></div>"
     )
 

@@ -503,7 +503,7 @@ def test_the_page_stands_alone_and_has_its_pictures(tmp_path: Path) -> None:
     assert not re.search(r"<script|<link|src=|href=|url\(|https?:", text)
     for words in (
         *("How well inputs can be told apart", "What comes out", "The last digits"),
-        *("How long calls take", "A fault was found", "no proof", "with probability"),
+        *("How long calls take", "is used a second", "no proof", "with probability"),
     ):
         assert words in text, words
     assert text.count("<svg") == 4
