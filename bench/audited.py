@@ -19,7 +19,7 @@ import sys
 import time
 import types
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -158,8 +158,9 @@ def auditorium(most: int) -> None:
             for f in report.findings
             if f.check in _privacy.TRIED and f.status in ("refuted", "fault")
         ]
+        shown = report.finding(check).input
         try:
-            samples = _samples(make(), (report.finding(check), *by), draws)
+            samples = _samples(make(), shown, draws)
         except (Exception, KeyboardInterrupt):
             left.append(name)
             continue  # an outcome is no number
@@ -182,14 +183,11 @@ def auditorium(most: int) -> None:
     print(f"\nFound: {dict(found)}. Not expressible: {', '.join(left)}")
 
 
-def _samples(
-    given: dict[str, Any], findings: Iterable[audit.Finding], draws: int
-) -> list[np.ndarray]:
+def _samples(given: dict[str, Any], shown: str, draws: int) -> list[np.ndarray]:
     """Return samples of the pair of inputs that our report shows."""
     pairs = _neighbors.pairs_of(given["neighbors"])
     pairs += _neighbors.edges_of(pairs[0])
-    texts = [f.input for f in findings if f.input]
-    pair = next((p for text in texts for p in pairs if p.text == text), pairs[0])
+    pair = next(p for p in pairs if p.text == shown)
     mechanism, found = given["mechanism"], []
     for x in (pair.first, pair.second):
         if isinstance(mechanism, audit.Batched):

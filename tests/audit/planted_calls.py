@@ -296,7 +296,7 @@ def loop_as_long_as_the_noise_is_large() -> dict[str, Any]:
 
 @fault("time", 2000)
 def slow_path_of_one_input() -> dict[str, Any]:
-    return timed(lambda x, drawn: 5000 * (x > 0 and int(_jitter.integers(20)) == 0))
+    return timed(lambda x, drawn: 5000 * (x > 0 and int(_jitter.integers(8)) == 0))
 
 
 # ---- a generator ---------------------------------------------------------------------
