@@ -106,7 +106,10 @@ def intervals(
     middle, low, high = (np.concatenate([one[i] for one in read]) for i in (2, 3, 4))
     if isinstance(results, Mapping):
         if len(middle) != len(names):
-            raise ParameterError("results by key must be of one group each")
+            raise ParameterError(
+                "results by key must be of one group each: for groups within keys ask "
+                "one release by both, as in by=[year, region], or draw each by itself"
+            )
     else:
         names = list(range(len(middle)) if keys is None else keys)
         if len(names) != len(middle):

@@ -13,6 +13,7 @@ from fastdp.exceptions import ParameterError
 from fastdp.frames import _tables
 from fastdp.mechanisms import Moments
 from fastdp.mechanisms.records._moments_release import MomentsRelease
+from fastdp.tables import _derived
 from fastdp.tables._quantiles import Trees
 
 if TYPE_CHECKING:
@@ -227,13 +228,63 @@ class Release:
         name, _, what = column.rpartition("_")
         return self._read[name], what
 
-    def table(self, *, level: float | None = None) -> Any:
+    def ratio(
+        self, numerator: str, denominator: str, level: float | None = None
+    ) -> tuple[_Array, _Array, _Array]:
+        """Return the ratio of two sums by group, such as a weighted mean, at no cost.
+
+        Parameters
+        ----------
+        numerator, denominator : str
+            Columns of `Plan.columns` of which the plan asks the sum and nothing else.
+        level : float, optional
+            As for `interval`.
+
+        Returns
+        -------
+        tuple of three arrays
+            Ratios of the draws, and the ends of their intervals, by Fieller's set:
+            infinite where the denominator may be 0.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            There is no such sum, or `level` is out of its domain.
+
+        References
+        ----------
+        docs/proofs/intervals.md.
+        """
+        p, noise, alone = self._checked(level), self._plan._noise, []
+        for name in (numerator, denominator):
+            column, _, what = name.rpartition("_")
+            found = self._read.get(column)
+            if what != "sum" or found is None or found._moments is not None:
+                raise ParameterError(
+                    "a ratio is of two columns of which the plan asks the sum alone, "
+                    'as in Plan(sum=["wx", "w"], ...).release(...).ratio("wx_sum", '
+                    f'"w_sum"), got {name!r}'
+                )
+            alone.append((found._alone, max(map(abs, found._bounds))))
+        (above, most), (below, least) = alone
+        moments = moments_of(noise, (0.0, 1.0), len(below), 1)
+        value, low, high = _derived.ratio(moments, above, below, p)
+        scale = most / least
+        return value * scale, low * scale, high * scale
+
+    def table(
+        self, *, level: float | None = None, suppress_below: int | None = None
+    ) -> Any:
         """Return the table, with the ends of its intervals.
 
         Parameters
         ----------
         level : float, optional
             As for `interval`.
+        suppress_below : int, optional
+            Groups whose noisy number of units, else of records, is below this have no
+            values, and say so in `note`. It goes by what is released, and costs
+            nothing.
 
         Returns
         -------
@@ -254,6 +305,17 @@ class Release:
         """
         p = self._checked(level)
         given = self._columns(p)
+        if suppress_below is not None:
+            released = self._plan.columns
+            counts = [n for n in released if n.endswith("_n")]
+            numbers = [n for n in ("units", "count", *counts) if n in released]
+            if not numbers or "note" in self._keys:
+                raise ParameterError(
+                    "suppress_below goes by a noisy number that is released: ask for "
+                    "units=True or count=True as well, and call no column of by 'note'"
+                )
+            small = self.values(numbers[0])
+            given = _derived.suppressed(given, self._keys, small, suppress_below)
         if isinstance(self._like, type):
             named = {n: _items(x) if n in self._keys else x for n, x in given.items()}
             frame = self._like(named)

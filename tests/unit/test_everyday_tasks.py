@@ -39,9 +39,6 @@ ELSEWHERE = {
 #: Tasks that have no line yet, or one that does not say the way out.
 OPEN = {
     5: "quartiles that leave out missing values",
-    12: "a threshold of suppression as a word of the table",
-    18: "two releases side by side in one picture",
-    21: "dates as bounds",
 }
 
 
@@ -204,6 +201,25 @@ def test_11_a_weighted_mean_is_two_sums(df: Any, person: Any) -> None:
     r = plan.release(both)
     assert r.values("wx_sum")[0] == pytest.approx(both["wx"].sum(), rel=1e-4)
     assert r.values("w_sum")[0] == pytest.approx(both["w"].sum(), rel=1e-4)
+    value, low, high = (found[0] for found in r.ratio("wx_sum", "w_sum"))
+    kept = both.dropna()  # a missing cost leaves out its own sum alone
+    assert low <= kept["wx"].sum() / both["w"].sum() <= high
+    assert low <= value <= high
+    with pytest.raises(ParameterError, match=r'sum=\["wx", "w"\]'):
+        r.ratio("wx_sum", "wx_mean")
+
+
+def test_12_small_groups_are_suppressed(df: Any, person: Any) -> None:
+    region = df["region"].where(df["id"] > 0, "Islands")  # four records
+    keys = ["North", "Islands"]
+    r = fastdp.count(df["id"], by=region, keys=keys, unit=person, epsilon=1e6)
+    table = r.table(suppress_below=10)
+    assert table["note"].tolist() == ["", "below 10"]
+    assert table["count"].isna().tolist() == [False, True]
+    assert table["count_high"].isna().tolist() == [False, True]
+    s = fastdp.sum(df["age"], bounds=(0, 90), unit="row", epsilon=1)
+    with pytest.raises(ParameterError, match="units=True or count=True"):
+        s.table(suppress_below=10)
 
 
 def test_13_groups_that_nobody_listed(df: Any, person: Any) -> None:
@@ -304,6 +320,27 @@ def test_17_a_figure_of_a_plan(df: Any) -> None:
     words = {"unit": PERSON, "by": "region", "keys": REGIONS, "epsilon": 1}
     r = fastdp.Plan(count=True, **words).release(df)
     assert plot.intervals(r).axes
+
+
+def test_18_two_years_in_one_picture(df: Any, person: Any) -> None:
+    year = df["admitted"].dt.year.rename("year")
+    by = [year, df["region"]]
+    keys = {"year": [2024, 2025], "region": REGIONS}
+    r = fastdp.count(df["id"], by=by, keys=keys, unit=person, epsilon=1)
+    with pytest.raises(ParameterError, match=r"by both, as in by=\[year, region\]"):
+        plot.intervals({"2024": r, "2025": r})
+    (axes,) = plot.intervals(r).axes
+    assert len(axes.get_yticklabels()) == 8
+
+
+def test_21_dates_are_counted_from_a_public_day(df: Any) -> None:
+    first, last = pd.Timestamp("2024-01-01"), pd.Timestamp("2025-12-31")
+    words: dict[str, Any] = {"unit": fastdp.Unit(df["id"], records=4), "epsilon": 1e6}
+    with pytest.raises(DTypeError, match=r"\(x - day\)\.dt\.days, with bounds="):
+        fastdp.mean(df["admitted"], bounds=(first, last), **words)
+    days = (df["admitted"] - first).dt.days
+    r = fastdp.mean(days, bounds=(0, (last - first).days), **words)
+    assert r.value == pytest.approx(days.mean(), abs=0.1)
 
 
 def test_19_age_bands_keep_their_order(df: Any, person: Any) -> None:

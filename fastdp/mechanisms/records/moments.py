@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date
 from fractions import Fraction
 from typing import Any
 
@@ -419,6 +420,11 @@ def check_bounds(bounds: object) -> tuple[float, float]:
     """Return public bounds of records as doubles."""
     if not isinstance(bounds, (tuple, list)) or len(bounds) != 2:
         raise DTypeError("bounds must be a pair (low, high)")
+    if any(isinstance(end, (date, np.datetime64)) for end in bounds):
+        raise DTypeError(
+            "bounds must be numbers, got dates: count days from a public day, as in "
+            "(x - day).dt.days, with bounds=(0, 366)"
+        )
     low = float(_validate.exact("bounds", bounds[0]))
     high = float(_validate.exact("bounds", bounds[1]))
     if not (low < high and high / 2 - low / 2 >= 2.0**-1000):
