@@ -31,6 +31,9 @@ _MOST_POINTS = 1 << 15
 
 _WORD = 64
 
+#: Bits of a word by which the search in a table begins.
+_GUIDE = 15
+
 
 def octaves(scale: Fraction) -> int:
     """Return the least K >= 0 with 2**K >= scale."""
@@ -101,6 +104,14 @@ def _cuts(rate: Fraction) -> tuple[int, _Array]:
     return first - (first > 0) + start, floors[start:stop].copy()
 
 
+@lru_cache(maxsize=64)
+def _guide(rate: Fraction) -> _Array:
+    """Return where to look for words, by their leading bits."""
+    starts = np.arange(1 << _GUIDE, dtype=np.uint64) << np.uint64(_WORD - _GUIDE)
+    places: _Array = np.searchsorted(_cuts(rate)[1], starts)
+    return places
+
+
 def count_of(word: int, rate: Fraction, block: Block) -> int:
     """Return the Poisson variable of the uniform that starts with a 64-bit word."""
     u = Uniform(word, _WORD, block)
@@ -127,7 +138,9 @@ def counts(size: int, rate: Fraction, stream: Stream | None) -> _Array:
     """Return `size` independent Poisson variables."""
     first, cuts = _cuts(rate)
     words = _words(size, stream)
-    drawn = np.searchsorted(cuts, words)
+    drawn: _Array = _guide(rate)[words >> np.uint64(_WORD - _GUIDE)]
+    late = np.flatnonzero(cuts[drawn] < words)
+    drawn[late] = np.searchsorted(cuts, words[late])
     open_ = np.flatnonzero(cuts[drawn] == words)
     drawn += first
     for i in open_:
