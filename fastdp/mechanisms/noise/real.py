@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
 from fractions import Fraction
-from typing import Never, TypedDict, Unpack
+from typing import Any, Never, TypedDict, TypeVar, Unpack
 
 from fastdp import _validate, calibration
 from fastdp._validate import Real
@@ -26,6 +28,9 @@ class Grid(TypedDict, total=False):
     answer_bounds: tuple[Real, Real] | None
 
 
+_Constructor = TypeVar("_Constructor", bound=Callable[..., Any])
+
+
 class _Charge(TypedDict):
     coordinates: int | None
     granularity: Real | None
@@ -37,6 +42,23 @@ def _charge(grid: Grid) -> _Charge:
         "coordinates": grid.get("coordinates"),
         "granularity": grid.get("granularity"),
     }
+
+
+def _shows_grid(made: _Constructor) -> _Constructor:
+    """Let `help` and signatures name the arguments of `Grid`, with their defaults."""
+    signature = inspect.signature(made)
+    own = [p for p in signature.parameters.values() if p.name != "grid"]
+    grid = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=ADD if name == "neighboring_relation" else None,
+            annotation=kind,
+        )
+        for name, kind in Grid.__annotations__.items()
+    ]
+    vars(made)["__signature__"] = signature.replace(parameters=[*own, *grid])
+    return made
 
 
 class Laplace(OnGrid[DiscreteLaplaceEvent]):
@@ -103,6 +125,7 @@ class Laplace(OnGrid[DiscreteLaplaceEvent]):
         self._put_on_grid(scale, made_for, coordinates, granularity, answer_bounds)
 
     @classmethod
+    @_shows_grid
     def from_epsilon(
         cls, epsilon: Real, *, sensitivity: Real, **grid: Unpack[Grid]
     ) -> Laplace:
@@ -125,6 +148,7 @@ class Laplace(OnGrid[DiscreteLaplaceEvent]):
         return cls(scale, sensitivity=sensitivity, **grid)
 
     @classmethod
+    @_shows_grid
     def from_rho(cls, rho: Real, *, sensitivity: Real, **grid: Unpack[Grid]) -> Laplace:
         """Return the mechanism with the least noise for rho-zCDP; see `from_epsilon`.
 
@@ -136,6 +160,7 @@ class Laplace(OnGrid[DiscreteLaplaceEvent]):
         return cls(scale, sensitivity=sensitivity, **grid)
 
     @classmethod
+    @_shows_grid
     def from_rdp(
         cls,
         *,
@@ -225,6 +250,7 @@ class Gaussian(OnGrid[DiscreteGaussianEvent]):
         self._put_on_grid(sigma, made_for, coordinates, granularity, answer_bounds)
 
     @classmethod
+    @_shows_grid
     def from_rho(
         cls, rho: Real, *, sensitivity: Real, **grid: Unpack[Grid]
     ) -> Gaussian:
@@ -245,6 +271,7 @@ class Gaussian(OnGrid[DiscreteGaussianEvent]):
         return cls(sigma, sensitivity=sensitivity, **grid)
 
     @classmethod
+    @_shows_grid
     def from_rdp(
         cls,
         *,
@@ -266,6 +293,7 @@ class Gaussian(OnGrid[DiscreteGaussianEvent]):
         )
 
     @classmethod
+    @_shows_grid
     def from_epsilon_delta(
         cls,
         *,
