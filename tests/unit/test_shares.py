@@ -2,14 +2,25 @@
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 
 import fastdp
-from fastdp import _points
+from fastdp import _core, _points
 from fastdp._exact import exp_neg
-from fastdp.accounting.events import DiscreteLaplaceEvent, PureDPEvent
+from fastdp.accounting.events import (
+    DiscreteGaussianEvent,
+    DiscreteGaussianSumEvent,
+    DiscreteLaplaceEvent,
+    Event,
+    GaussianEvent,
+    LaplaceEvent,
+    PureDPEvent,
+    SkellamEvent,
+    TruncatedDiscreteLaplaceEvent,
+)
 from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.testing import FixedStream
 
@@ -219,6 +230,49 @@ def test_wrong_parameters_are_named(change: dict[str, int], name: str) -> None:
     given = {"parties": 5, "honest": 3, "modulus": 100} | change
     with pytest.raises(ParameterError, match=name):
         fastdp.DiscreteLaplace(1, sensitivity=1).shares(**given)
+
+
+LAPLACE, GAUSSIAN = {"sensitivity": 1, "scale": 3}, {"sensitivity": 1, "sigma": 9}
+
+
+@pytest.mark.parametrize(
+    ("kind", "of"),
+    [
+        (fastdp.LaplaceShares, LaplaceEvent(**LAPLACE)),
+        (fastdp.LaplaceShares, TruncatedDiscreteLaplaceEvent(bound=9, **LAPLACE)),
+        (fastdp.LaplaceShares, SkellamEvent(sensitivity=1, variance=9)),
+        (fastdp.GaussianShares, GaussianEvent(**GAUSSIAN)),
+        (fastdp.GaussianShares, DiscreteGaussianSumEvent(shares=5, **GAUSSIAN)),
+        (fastdp.SkellamShares, DiscreteGaussianEvent(**GAUSSIAN)),
+        (fastdp.SkellamShares, None),
+    ],
+)
+def test_only_the_noise_of_the_shares_is_claimed(
+    kind: type[Any], of: Event | None
+) -> None:
+    with pytest.raises(DTypeError, match=r"^of must be a "):
+        kind(of=of, parties=2, honest=1, modulus=99)
+
+
+def test_noise_beyond_the_kernels_is_refused_at_once() -> None:
+    tiny = Fraction(1, 10**400)
+    for kind, of in (
+        (fastdp.LaplaceShares, DiscreteLaplaceEvent(sensitivity=1, scale=tiny)),
+        (fastdp.GaussianShares, DiscreteGaussianEvent(sensitivity=1, sigma=tiny)),
+    ):
+        with pytest.raises(ParameterError, match=r"^(scale|sigma) must be in"):
+            kind(of=of, parties=2, honest=1, modulus=99)
+
+
+def test_no_other_copy_of_a_share_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = np.array([5, -3])
+    wiped: list[object] = []
+    monkeypatch.setattr(_points, "draw", lambda *_: drawn)
+    monkeypatch.setattr(_core, "zero", wiped.append)
+    sent = shares_of(3, 2).add_share(np.array([1, 1]))
+    assert sent.tolist() == [6, 2**40 - 2]
+    assert len(wiped) == 1
+    assert wiped[0] is drawn
 
 
 def test_what_has_no_guarantee_is_refused() -> None:

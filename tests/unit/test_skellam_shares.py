@@ -19,7 +19,7 @@ from fastdp.accounting import (
     _skellam,
 )
 from fastdp.accounting.guarantees import event_delta, event_epsilon, event_rho
-from fastdp.exceptions import ParameterError, UnsupportedEventError
+from fastdp.exceptions import CalibrationError, ParameterError, UnsupportedEventError
 from fastdp.testing import FixedStream
 
 mp.mp.dps = 60
@@ -212,6 +212,18 @@ def test_shares_are_made_for_rho() -> None:
         ) > rho  # fmt: skip
         assert shares.event().neighboring_relation.name == "REPLACE_ONE"
         assert shares.event(honest=9).variance == v * 9 / 5
+
+
+def test_extreme_targets_are_met_or_refused() -> None:
+    shape = {"parties": 2, "honest": 2, "modulus": 99}
+    huge = fastdp.SkellamShares.from_rho(10**400, sensitivity=1, **shape)
+    assert huge.of.variance == 8
+    assert huge.wrap_probability(3) < 1
+    for rho, sensitivity in ((1, 10**400), (Fraction(1, 10**400), 1)):
+        with pytest.raises(CalibrationError, match="variance"):
+            fastdp.SkellamShares.from_rho(rho, sensitivity=sensitivity, **shape)
+    narrow = SkellamEvent(sensitivity=1, variance=Fraction(1, 10**400))
+    assert fastdp.SkellamShares(of=narrow, **shape).wrap_probability(3) == 0
 
 
 def test_the_wrap_is_bounded() -> None:

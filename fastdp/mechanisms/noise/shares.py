@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from fastdp.accounting.events import (
     Relation,
     SkellamEvent,
 )
-from fastdp.exceptions import ParameterError
+from fastdp.exceptions import DTypeError, ParameterError
 
 #: Largest modulus: sums of two residues fit int64.
 _MODULUS = 1 << 62
@@ -68,7 +68,13 @@ class Shares(ABC):
     honest: int
     modulus: int
 
+    _kind: ClassVar[type[Event]]  # of noise that the shares give
+
     def __post_init__(self) -> None:
+        if type(self.of) is not self._kind:
+            raise DTypeError(
+                f"of must be a {self._kind.__name__}, got {type(self.of).__name__}"
+            )
         parties = _validate.integer("parties", self.parties, 1, 2**32)
         _validate.integer("honest", self.honest, 1, parties)
         _validate.integer("modulus", self.modulus, 2, _MODULUS)
@@ -121,12 +127,11 @@ class Shares(ABC):
         check_stream(stream)
         x = _arrays.data("x", x, real=False)
         share = self._draw(x.size, stream)
-        residue = np.asarray(share % self.modulus).astype(np.int64)
+        share %= self.modulus  # in place: no other copy stays in memory
+        residue = share.astype(np.int64, copy=False)
         masked = x.astype(np.int64) % self.modulus
         masked += residue.reshape(x.shape)
         masked %= self.modulus
-        if share.dtype != object:
-            _core.zero(share)
         _core.zero(residue)
         return masked
 
@@ -193,7 +198,7 @@ class LaplaceShares(Shares):
     ----------
     of : DiscreteLaplaceEvent
         Noise that the shares of `honest` parties give, for the sensitivity of the
-        sum of all parties; its scale is at most 2**40.
+        sum of all parties; its scale is in [1e-6, 2**40].
     parties : int
         Most parties of a sum, in [1, 2**32].
     honest : int
@@ -226,12 +231,15 @@ class LaplaceShares(Shares):
 
     of: DiscreteLaplaceEvent
 
+    _kind = DiscreteLaplaceEvent
+
     def _check(self) -> None:
         if self.of.scale > _SCALE:
             raise ParameterError(
                 "scale must be at most 2**40 for shares, got "
                 f"{_validate.shown(self.of.scale)}: release a coarser unit"
             )
+        _validate.between("scale", self.of.scale, *_validate.SCALE_RANGE)
 
     def _draw(self, size: int, stream: Stream | None) -> np.ndarray[Any, Any]:
         return _points.draw(size, self.of.scale, Fraction(1, self.honest), stream)
@@ -327,6 +335,8 @@ class GaussianShares(Shares):
 
     of: DiscreteGaussianEvent
 
+    _kind = DiscreteGaussianEvent
+
     def _check(self) -> None:
         if self.honest > 1 and self.sigma < _SIGMA:
             raise ParameterError(
@@ -339,6 +349,7 @@ class GaussianShares(Shares):
                 "sigma must be at most 2**40 sqrt(honest) for shares, got "
                 f"{_validate.shown(self.of.sigma)}: release a coarser unit"
             )
+        _validate.between("sigma", self.sigma, *_validate.SIGMA_RANGE)
 
     @property
     def sigma(self) -> Fraction:
@@ -433,6 +444,8 @@ class SkellamShares(Shares):
 
     of: SkellamEvent
 
+    _kind = SkellamEvent
+
     @classmethod
     def from_rho(
         cls,
@@ -471,6 +484,7 @@ class SkellamShares(Shares):
         moved = _validate.positive("sensitivity", sensitivity)
         parties = _validate.integer("parties", parties, 1, 2**32)
         honest = _validate.integer("honest", honest, 1, parties)
+        target = _validate.float_down(wanted)
         limits = Fraction(8), Fraction(_VARIANCE * honest)
         event = SkellamEvent(
             sensitivity=moved,
@@ -481,7 +495,7 @@ class SkellamShares(Shares):
 
         def excess(variance: float) -> float:
             tried = replace(event, variance=Fraction(variance))
-            return float(Fraction(event_rho(tried)) - wanted)
+            return event_rho(tried) - target
 
         guess = float(min(moved**2 / (2 * wanted), limits[1]))
         found = search("variance", excess, guess, limits)
@@ -499,7 +513,8 @@ class SkellamShares(Shares):
         return _points.skellam(size, self.of.variance / self.honest, stream)
 
     def _log_tail(self, distance: Fraction) -> float:
-        d, v = float(distance), float(self.parties * self.of.variance / self.honest)
+        whole = self.parties * self.of.variance / self.honest
+        d, v = float(distance), _validate.float_up(whole)
         return -(d * math.asinh(d / v) - d * d / (math.hypot(d, v) + v)) * (1 - 1e-12)
 
     def event(self, *, honest: int | None = None) -> SkellamEvent:
