@@ -83,13 +83,13 @@ def test_many_bits(p: Fraction) -> None:
 @pytest.mark.parametrize("distance", [8, 64, 8192, 32768])
 def test_bits_far_apart_are_independent(p: Fraction, distance: int) -> None:
     """Pairs of bits a byte, a block, a group and a chunk apart: four cells, against
-    the first being 1 % too frequent or, if rare, 5 %."""
+    the first being 1 % too frequent or, if rare, 6 %."""
     n = 8 * N // (2 * distance) * (2 * distance)
     pairs = fastdp.random.bernoulli(p, size=n).view(np.uint8).reshape(-1, 2, distance)
     counts = np.bincount((2 * pairs[:, 0] + pairs[:, 1]).reshape(-1), minlength=4)
     margin = np.array([1 - float(p), float(p)])
     law = np.outer(margin, margin).reshape(-1)
-    wrong = law * np.array([1, 1, 1, 1.01 if p > Fraction(1, 10) else 1.05])
+    wrong = law * np.array([1, 1, 1, 1.01 if p > Fraction(1, 10) else 1.06])
     check(counts, law, wrong / wrong.sum())
 
 
@@ -100,7 +100,7 @@ def shares(truth: float, k: int) -> np.ndarray:
 
 def check_shifts(k: int, epsilon: float, n: int, error: float) -> None:
     m = fastdp.RandomizedResponse.from_epsilon(epsilon, categories=k)
-    error *= 2 if k > 100 else 1
+    error *= 2.5 if k > 100 else 1
     rng = np.random.default_rng(k)  # of the values: the guarantee is for any
 
     def draw(size: int) -> np.ndarray:
