@@ -1,7 +1,8 @@
-"""The loss of an epoch of random allocation: which step a record joined is secret.
+"""The privacy loss of an epoch of random allocation.
 
-With R_1 .. R_t independent, as dP/dQ of one step under Q, the loss is ln of their mean
-S; the theorems are in docs/proofs/allocation.md.
+Each record joins one step of the epoch; which one is random and secret. Let R_1 .. R_t
+be independent copies of dP/dQ of one step under Q, and S their mean: the loss is ln S.
+The theorems are in docs/proofs/allocation.md.
 """
 
 from __future__ import annotations
@@ -23,22 +24,24 @@ from fastdp.accounting._pld.families import Family, Sided, Step, loosened
 from fastdp.accounting._pld.losses import Floats, Loss, U
 from fastdp.exceptions import UnsupportedEventError
 
-#: Whole orders of the moments of a removal, and ln of the largest that is used.
+#: Compute a removal's moments at whole orders up to _ORDERS; give up a moment whose
+#: logarithm exceeds _LARGEST, so that all of them fit doubles.
 _ORDERS, _LARGEST = 64, 600.0
 
-#: Cells of one step's law for an addition's moments, ln of its tails, the ln s where
-#: its transform is known, and the orders that it gives: at 45 e^(14 w) is a double.
+#: For the moments of an addition: one step's law has _CELLS cells and tails of a mass
+#: e^_LOG_TAIL, its transform E e^(-sX) is tabulated at ln s in _PLACES, and it serves
+#: orders from _FROM to _TO (at order 45, e^(14 w) still fits a double).
 _CELLS, _LOG_TAIL = 500, -160.0
 _PLACES = np.linspace(-20.0, 14.0, 8001)
 _FROM, _TO = 1.0, 45.0
 
-#: Steps beyond which ratios of 0 are not told apart.
+#: With more steps, give no bound if some ratios may be 0.
 _MOST_STEPS = 1 << 20
 
-#: How often all ratios may be 0 where the transform is of use.
+#: Use the transform only if all ratios are 0 with at most this probability.
 _OFTEN = 0.5
 
-#: What a power that is below doubles counts for.
+#: Added to a power that may underflow, so that it stays an upper bound.
 _TINY = 1e-300
 
 
@@ -46,11 +49,12 @@ _TINY = 1e-300
 class AllocationLoss(Loss):
     """The loss of one of `steps` steps, joined with probability `rate`."""
 
-    one: Loss  # of one step, in this direction, given that it is finite
+    one: Loss  # the loss of one step in this direction, given that it is finite
     steps: int
     removal: bool
     rate: float = 1.0
-    #: What one step has lost at most, and at least: of P, or of an addition of Q.
+    #: Upper and lower bound of the mass of one step that has an infinite loss: mass of
+    #: P for a removal, of Q for an addition.
     lost: tuple[float, float] = (0.0, 0.0)
 
     def law(self, cost: Cost | None, cells: int, upper: bool, log_tail: float) -> Law:
@@ -60,23 +64,23 @@ class AllocationLoss(Loss):
         def one(price: Cost | None, number: int) -> Law:
             return self.one.law(price, number, upper, log_tail)
 
-        # `rate` is rounded up.
+        # `rate` was rounded up: step back for lower bounds.
         rate = self.rate if upper or self.rate == 1 else math.nextafter(self.rate, 0)
         gone = self.lost[0 if upper else 1]
         epoch = Allocation(self.steps, rate, self.removal, upper, gone)
         return epoch.law(one, cost, cells, tail)
 
     def cumulants(self, t: Floats) -> tuple[Floats, Floats]:
-        """Return bounds of K(t) from above, as S is no wider than R (theorem 22).
+        """Return upper bounds of K(t): S is no wider than R (theorem 22).
 
-        For the removal chords of K between whole orders, for the addition of what the
-        transform of S gives.
+        A removal also uses chords of K between whole orders, an addition the bound
+        from the transform of S.
         """
         value, error = self.one.cumulants(t)
         found = value + error + 8 * U * np.abs(value)
         if self.lost[0] and not self.removal:
             found = found + np.array([self._thinned(each) for each in t.tolist()])
-        if self.rate < 1:  # with a record that is not there ratios are 1
+        if self.rate < 1:  # without the record, the ratio is 1
             found = np.maximum(found, 0.0)
         if self.rate < 1 and not self.removal:
             found = self._sampled(t, found)
@@ -84,9 +88,10 @@ class AllocationLoss(Loss):
         return found, 64 * U * np.abs(found)
 
     def _sampled(self, t: Floats, found: Floats) -> Floats:
-        """Bound ln E (1 - rate + rate S)^-t from K of S, where S is not 0.
+        """Bound ln E (1 - rate + rate S)^-t; `found` bounds ln E (S^-t | S > 0).
 
-        There it is at most a mean of 1 and of S^-t, and (1 - rate)^-t where S is 0.
+        If S > 0 the power is at most the mean of 1 and S^-t; if S = 0 it is
+        (1 - rate)^-t.
         """
         none = -t * math.log1p(-self.rate)
         least = np.minimum(found, _LARGEST)
@@ -106,7 +111,7 @@ class AllocationLoss(Loss):
 
     @functools.cached_property
     def _whole(self) -> Floats:
-        """Upper bounds of K(0), K(1), .. as far as doubles go.
+        """Upper bounds of K(0), K(1), .. as far as the moments fit doubles.
 
         E S^n = n! t^-n [x^n] (sum of E R^k x^k/k!)^t, and all terms are positive.
         """
@@ -124,8 +129,8 @@ class AllocationLoss(Loss):
                 power = np.convolve(power, base)[:count]
             base = np.convolve(base, base)[:count]
             left >>= 1
-        # Each product of order n has n coefficients but ones, and sums of two orders
-        # add up their errors: n times those of a coefficient and of all levels.
+        # A term of order n is a product of at most n coefficients other than 1, and
+        # errors add up: n times the error of one coefficient and of all levels.
         size = moment + gammaln(k + 1) + k * math.log(self.steps)
         slip = k * (16 * size + 8 * self.steps.bit_length() + 128) * U
         power = power * np.exp(gammaln(k + 1))
@@ -133,7 +138,7 @@ class AllocationLoss(Loss):
             power = _mixed(power, self.rate)
         finite = 1 - self.rate * self.lost[0]
         found = np.maximum(np.log(power / finite), 0.0) + 2 * slip
-        found[1] = 0.0  # what is finite, given that it is
+        found[1] = 0.0  # K(0) = 0: the law is that of finite losses
         return np.asarray(found[1:])
 
     def _addition(self, w: Floats) -> Floats:
@@ -141,7 +146,7 @@ class AllocationLoss(Loss):
 
         X = 1 - rate + rate S, and E e^(-sX) is convex in s: chords are above it.
         """
-        # K is convex and 0 at 0: below the first order its chord.
+        # K is convex and K(0) = 0: below the order _FROM, use the chord from 0.
         share = np.minimum(w / _FROM, 1.0)
         orders = np.maximum(w, _FROM)
         found = [self._negative_moment(each) for each in orders.tolist()]
@@ -149,13 +154,13 @@ class AllocationLoss(Loss):
 
     def _negative_moment(self, w: float) -> float:
         """Return a bound of ln E X^-w, or infinity."""
-        # The mean is at least the geometric mean: E S^-2w <= (E R^(-2w/t))^t, where no
-        # ratio is 0. Else that of those which are not is at least as good as one.
+        # If no ratio can be 0, the mean is at least the geometric mean:
+        # E S^-2w <= (E R^(-2w/t))^t. Else use the moment of a single nonzero ratio.
         times = 1 if self.lost[0] else self.steps
         both = self.one.cumulants(np.array([2 * w / times]))
         double = times * float(both[0][0] + both[1][0]) + self._thinned(2 * w)
-        none = self._none if self.rate == 1 else 0.0  # of X, the probability of 0
-        if self.rate < 1:  # X is at least 1 - rate, and X^-2w a mean of 1 and S^-2w
+        none = self._none if self.rate == 1 else 0.0  # the probability that X = 0
+        if self.rate < 1:  # X >= 1 - rate, and X^-2w is at most a mean of 1 and S^-2w
             least = -2 * w * math.log1p(-self.rate) * (1 + 8 * U)
             double = min(least, max(double, 0.0)) if not self.lost[0] else least
         if w > _TO or not double < _LARGEST or none > _OFTEN:
@@ -173,9 +178,9 @@ class AllocationLoss(Loss):
         return max(math.log(total) - some - float(gammaln(w)) + 1e-9, 0.0)
 
     def _thinned(self, w: float) -> float:
-        """Bound ln E ((t/N)^w; N > 0 | N > 0), N ratios not being 0.
+        """Bound ln E ((t/N)^w | N > 0), N the number of nonzero ratios.
 
-        S is N/t times the mean of these, whose moments are at most those of one.
+        S is N/t times the mean of these, whose moments are at most those of one ratio.
         """
         lost, steps = self.lost[0], self.steps
         if not lost:
@@ -190,7 +195,7 @@ class AllocationLoss(Loss):
 
     @functools.cached_property
     def _transform(self) -> tuple[Floats, Floats]:
-        """Places s, and upper bounds of E e^(-sX)."""
+        """The places s, and upper bounds of E e^(-sX) there."""
         law = self.one.law(None, _CELLS, True, _LOG_TAIL)
         value = np.exp(-law.loss) * (1 - 8 * U)
         s = np.exp(_PLACES)
@@ -244,7 +249,8 @@ class AllocationFamily(Family):
                 (self.inner.addition, False),
             )
         )
-        # A step whose ratio is 0 makes a mean of ratios smaller than any other of them.
+        # A ratio of 0 can make the mean smaller than every nonzero ratio: then rho of
+        # one step does not bound the epoch.
         whole = self.inner.removal.lost == self.inner.addition.lost == 0
         return Step(removal, addition, self.inner.rho if whole else None)
 
@@ -261,7 +267,7 @@ class AllocationFamily(Family):
             gone, sure = rate * side.lost, rate * side.sure
         elif share < 1:
             gone = sure = Fraction(0)
-        else:  # where all ratios are 0
+        else:  # the loss is infinite if all ratios are 0
             gone = Fraction(power_up(lost[0], self.steps))
             less = 1 - (4 * self.steps + 16) * U
             sure = Fraction(lost[1] ** self.steps * max(less, 0.0) if rate == 1 else 0)

@@ -1,7 +1,7 @@
-"""A second method beside the first: both brackets hold, so they must meet.
+"""Check each reading by a second method: both brackets are proved, so they overlap.
 
-The contour's answer is checked by atoms, that of atoms by the contour, a closed form's
-by either. Where a contour is too costly, other atoms are made: with other cells.
+Atoms check a contour, a contour checks atoms, and either checks a closed form. If a
+contour is too costly, atoms are checked by atoms with other cells.
 """
 
 from __future__ import annotations
@@ -25,21 +25,22 @@ from fastdp.exceptions import CertificateError
 if TYPE_CHECKING:
     from fastdp.accounting._pld.composition import Composition
 
-#: Bounds ln delta at ascending epsilons, by one method.
+#: A function that bounds ln delta at ascending epsilons, by one method.
 Reading = Callable[[Floats], list[Bracket]]
 
-#: Work for atoms that are made to check others.
+#: Effort for atoms that check other atoms; not 1, so that the cells differ.
 _OTHER = 0.7
 
-#: By what the second bracket of epsilon is widened from the first, up to where.
+#: The second method reads ln delta at distances that grow by a factor _GROWTH, from
+#: half the first bracket's width to _WIDEST times epsilon.
 _GROWTH, _WIDEST = 4.0, 1.0
 
 
 @dataclass(frozen=True)
 class Checked(Profile):
-    """A profile of these steps whose every reading is compared with a second method's.
+    """A profile whose every reading is checked by a second method.
 
-    They raise `CertificateError` where brackets do not meet.
+    A reading raises `CertificateError` if the two brackets do not overlap.
     """
 
     profile: Profile
@@ -73,7 +74,7 @@ class Checked(Profile):
     ) -> Iterator[tuple[str, Reading]]:
         """Yield methods that read ln delta near epsilon, the most different first."""
         steps = self.composition.steps
-        if not steps:  # noise whose square is below the least double
+        if not steps:  # mu^2 of the noise underflows to 0
             return
         again = method == "atoms"
         with contextlib.suppress(TooCostlyError):
@@ -94,7 +95,7 @@ def _brackets(contour: Contour, epsilons: Floats) -> list[Bracket]:
 def _epsilon_by(
     reading: Reading, found: Bracket, log_delta: tuple[float, float]
 ) -> Bracket | None:
-    """Return a bracket of epsilon by a second method alone; None where it has none."""
+    """Return the second method's bracket of epsilon, or None if it finds none."""
     middle = min(max(found.estimate, found.lower), found.upper)
     start = max((found.upper - found.lower) / 2, 4e-16 * middle, 1e-300)
     most = max(_WIDEST * middle, 4 * start)
@@ -111,12 +112,12 @@ def _epsilon_by(
 
 
 def _met(found: Bracket, second: Bracket, name: str) -> Bracket:
-    """Return what both prove.
+    """Return the intersection of both brackets.
 
     Raises
     ------
     CertificateError
-        They have no number in common.
+        The brackets do not overlap.
     """
     if found.lower > second.upper or second.lower > found.upper:
         raise CertificateError(

@@ -1,7 +1,7 @@
 """Chernoff bounds of delta and epsilon, from K at few orders.
 
 delta(epsilon) <= C(t) exp(K(t) - t epsilon) for every t > 0. Any orders give valid
-bounds; where the composition has few different steps many are computed at once.
+bounds; if the composition has few different steps, many are computed at once.
 """
 
 from __future__ import annotations
@@ -28,24 +28,26 @@ from fastdp.accounting._pld.losses import (
 if TYPE_CHECKING:
     from fastdp.accounting._pld.composition import Composition
 
-#: Indices of orders beyond which none are looked at (steps there end at twice as much),
-#: and their distance at first.
+#: Search orders with indices from _LEAST to _MOST (a last jump may go to twice that);
+#: _COARSE is the length of the first jump.
 _LEAST, _MOST, _COARSE = -240, 240, 6
 
-#: At first where none costs time, and where each does; where the least of few may do.
+#: Indices of the orders tried first: _FIRST if orders are cheap, _FIRST_MANY if each
+#: costs time, _ROUGH for a rough bound of epsilon with cheap orders.
 _FIRST, _FIRST_MANY = np.arange(-18, 31), np.array([0, 6, 12, 18])
 _ROUGH = np.arange(-6, 19, 3)
 
-#: Orders about the best one that are looked at where they cost little.
+#: If orders are cheap, look at this many below and above the best one.
 _BELOW, _ABOVE = 18, 15
 
-#: How far from the best order others are of use.
+#: Use the known orders within this distance of the best one, by index.
 _NEAR = 24
 
-#: ln of a bound of delta that tells nothing, and of how much larger terms may be then.
+#: If the bound of ln delta is above _NEARLY, delta is nearly 1: then accept an order
+#: with K(t) - t epsilon, ln of the terms' size, below _CANCELLED.
 _NEARLY, _CANCELLED = -0.5, 2.0
 
-#: ln of about what delta is in units of its least Chernoff bound.
+#: A typical value of ln(delta/least Chernoff bound).
 _GAP = -1.5
 
 
@@ -55,7 +57,7 @@ class Chernoff:
     def __init__(self, composition: Composition) -> None:
         self._composition = composition
         self._bounds = np.full(ORDERS.size, np.nan)
-        self._index = np.empty(0, np.int64)  # ascending, of the orders that are known
+        self._index = np.empty(0, np.int64)  # of the known orders, ascending
         self._t, self._bound = np.empty(0), np.empty(0)
         self._distance = 2 if composition.many else 1
         self._ask(composition.known_orders)
@@ -74,7 +76,7 @@ class Chernoff:
         self._t, self._bound = ORDERS[known], self._bounds[known]
 
     def about(self, index: int) -> tuple[Indices, Floats, Floats]:
-        """Return indices about a best one, their orders, and the values; 0 first."""
+        """Return indices near `index`, and their orders and values after order 0."""
         if not self._composition.many:
             self._ask(on_grid(np.arange(index - _BELOW, index + _ABOVE)))
         ends = index - _NEAR, index + _NEAR + 1
@@ -87,7 +89,7 @@ class Chernoff:
         return t[1:], bound[1:]
 
     def at(self, indices: Indices) -> tuple[Floats, Floats]:
-        """Return ascending orders of the grid by index, and the values; 0 first."""
+        """Return the orders of ascending indices, and the values, after order 0."""
         indices = on_grid(indices)
         self._ask(indices)
         t, bound = np.zeros((2, indices.size + 1))
@@ -101,21 +103,22 @@ class Chernoff:
         return float(((self._bound - log_delta) / self._t).min())
 
     def best_epsilon(self, log_delta: float) -> tuple[int, float]:
-        """Return the order with the least bound of epsilon, by index, and it."""
+        """Return the index of the order with the least bound of epsilon, and that."""
         return self._least(lambda t, bound: (bound - log_delta) / t)
 
     def best_delta(self, epsilon: float) -> tuple[int, float]:
-        """Return the order with the least bound of ln delta, by index, and it.
+        """Return the index of the order with the least bound of ln delta, and that.
 
-        Where that of the least order looked at is positive, smaller ones are next to 0.
+        If the bound at the least known order is positive, smaller orders are not
+        tried: their bounds are next to 0.
         """
         return self._least(lambda t, bound: bound - t * epsilon, most=0.0)
 
     def useful(self, epsilon: float) -> int:
         """Return an order for the contour, by index: the saddle where there is one.
 
-        Where delta is nearly 1 the best order is next to 0, and a sum there needs
-        ever more nodes; larger ones do as long as the terms hardly cancel.
+        If delta is nearly 1, the best order is next to 0 and its sum needs ever more
+        nodes; a larger order will do as long as the terms hardly cancel.
         """
         best, bound = self.best_delta(epsilon)
         if bound < _NEARLY:
@@ -129,9 +132,10 @@ class Chernoff:
         return best
 
     def guess(self, log_delta: float) -> float:
-        """Return about where delta(epsilon) is what is asked for, >= 0.
+        """Return an estimate >= 0 of the epsilon at which ln delta is `log_delta`.
 
-        By the second derivative of K at the saddle, as if the tilted law were Gaussian.
+        It uses the second derivative of K at the saddle, as if the tilted law were
+        Gaussian.
         """
         index = self.best_epsilon(log_delta)[0]
         gap = self._gap(index)
@@ -139,7 +143,7 @@ class Chernoff:
         return max(0.0, epsilon + (gap - self._gap(index)) / order(index))
 
     def _gap(self, index: int) -> float:
-        """Return ln of about what delta is in units of its Chernoff bound."""
+        """Return an estimate of ln(delta/Chernoff bound) at this order."""
         at = int(self._index.searchsorted(index))
         if not 0 < at < self._index.size - 1:
             return _GAP
@@ -156,7 +160,7 @@ class Chernoff:
         return gap if math.isfinite(gap) else _GAP
 
     def near(self, index: int) -> tuple[Floats, Floats]:
-        """Return finer orders about that of an index, and the values there."""
+        """Return closely spaced orders around that of `index`, and their values."""
         t = order(index) * np.geomspace(0.89, 1.13, 33)
         return t, _raised(t, *self._composition.cumulants_at(t))
 
@@ -165,9 +169,10 @@ class Chernoff:
         reading: Callable[[Floats, Floats], Floats],
         most: float = math.inf,
     ) -> tuple[int, float]:
-        """Return where a reading, which falls and then rises, is least, and it.
+        """Return the index of the order where `reading` is least, and its value.
 
-        Orders below all others are not looked at where it is above `most` there.
+        The reading must fall and then rise with the order. If it is at least `most` at
+        the least known order, smaller orders are not tried.
         """
         if not self._index.size:
             self._ask(_FIRST_MANY if self._composition.many else _FIRST)
@@ -192,7 +197,7 @@ class Chernoff:
                 self._ask(np.array(wanted))
 
     def _between(self, known: list[int]) -> list[int]:
-        """Return what to look at between neighbors that are too far apart."""
+        """Return indices to try between neighbors that are too far apart."""
         wanted: list[int] = []
         for low, high in itertools.pairwise(known):
             if high - low > self._distance:
@@ -202,7 +207,7 @@ class Chernoff:
 
 
 def _raised(t: Floats, value: Floats, error: Floats) -> Floats:
-    """Return ln C(t) + K(t), rounded up; infinite where K was given up."""
+    """Return ln C(t) + K(t), rounded up; infinite where K is unknown."""
     with np.errstate(invalid="ignore"):
         bound = value + error + 1e-12 * (1 + np.abs(value)) + log_chernoff(t)
     return np.where(np.isfinite(bound), bound, np.inf)

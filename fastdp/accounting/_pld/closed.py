@@ -29,14 +29,15 @@ from fastdp.accounting._numeric import (
 )
 from fastdp.accounting._pld.losses import Floats
 
-#: Steps, relative to epsilon, by which a lower bound is looked for.
+#: Distances below the upper bound of epsilon, relative to it, at which to try a lower
+#: bound.
 _STEPS = tuple(10.0**-k for k in range(14, 1, -1))
 
-#: From so many points on, and up to so many standard deviations, Gaussian profiles are
-#: read from `_gdp.log_delta`, which is above the truth by less than a third of that.
+#: Read a Gaussian profile from `_gdp.log_delta` if there are at least _MANY points,
+#: none above epsilon = _REACH mu. It is too high by less than _TABLE_SLOP/3.
 _MANY, _REACH, _TABLE_SLOP = 16, 90.0, 6e-12
 
-#: What the inner epsilon may be off by, relatively.
+#: Bound of the relative error of the inner epsilon.
 _INSIDE = Fraction(3, 10**13)
 
 
@@ -46,9 +47,9 @@ def rows_of(found: list[Bracket]) -> Floats:
 
 
 class Profile(ABC):
-    """What bounds delta(epsilon), and the least epsilon at a delta, of a composition.
+    """Bounds of a composition's delta(epsilon), and of its least epsilon at a delta.
 
-    Epsilons are >= 0, and ascend.
+    Arguments `epsilons` are >= 0 and ascending.
     """
 
     @abstractmethod
@@ -59,13 +60,13 @@ class Profile(ABC):
     def epsilon(self, log_delta: tuple[float, float], aim: Aim = BOTH) -> Bracket:
         """Bound the least epsilon >= 0 with delta(epsilon) <= delta.
 
-        `log_delta` are bounds of ln delta: the lower one is what has to be met.
+        `log_delta` holds bounds of ln delta; epsilon must meet the lower one.
         """
 
     def bounds(self, epsilons: Floats, deepest: float = -math.inf) -> Floats:
         """Return lower and upper bounds of ln delta, as rows.
 
-        What is below `deepest` may be left wide.
+        They may be wide where ln delta is below `deepest`.
         """
         found = self.log_deltas(epsilons)
         return rows_of(found)
@@ -82,7 +83,7 @@ class Profile(ABC):
 class Pointwise(Profile):
     """A profile that is read at one epsilon at a time."""
 
-    #: What the bounds are called.
+    #: The method's name in brackets.
     method = "closed form"
 
     @abstractmethod
@@ -93,7 +94,7 @@ class Pointwise(Profile):
         return [self.log_delta(float(e)) for e in epsilons]
 
     def excess(self, log_delta: float) -> Callable[[float], float]:
-        """Return by how much the upper bound at an epsilon is above a ln delta."""
+        """Return a function of epsilon: its upper bound minus `log_delta`."""
         return lambda e: max(self.log_delta(e).upper, -1e300) - log_delta
 
     @abstractmethod
@@ -118,7 +119,7 @@ class Pointwise(Profile):
 class ClosedForm(Pointwise):
     """The profile of a composition that has a closed form."""
 
-    #: Whether it is that of both directions, and not only a bound for the addition.
+    #: Whether this is the profile of both directions, not only a bound for additions.
     bounds_both = True
 
     def has_corners(self) -> bool:
@@ -135,7 +136,7 @@ class ClosedForm(Pointwise):
 
 @dataclass(frozen=True)
 class NothingProfile(ClosedForm):
-    """The profile where nothing was composed: delta and epsilon are 0."""
+    """The profile of an empty composition: delta and epsilon are 0."""
 
     def log_delta(self, epsilon: float) -> Bracket:
         return Bracket(-math.inf, -math.inf, -math.inf, "closed form")
@@ -154,7 +155,7 @@ class NothingProfile(ClosedForm):
 class GaussianProfile(ClosedForm):
     """The profile of Gaussian noise, perhaps on one Poisson sample."""
 
-    square: Fraction  # of sensitivity over standard deviation, > 0
+    square: Fraction  # (sensitivity/standard deviation)^2, > 0
     rate: Fraction = Fraction(1)  # of the sample, 1 without sampling
 
     def log_delta(self, epsilon: float) -> Bracket:
@@ -165,7 +166,7 @@ class GaussianProfile(ClosedForm):
             high = low * (1 + _INSIDE) + Fraction(1, 10**300)
         mu = sqrt_up(self.square)
         upper, lower = (_gaussian.log_delta(e, mu) for e in (low, high))
-        # Off twice: `log_delta` has been raised by what it may be too small by.
+        # `log_delta` is raised by its error bound: subtract that, and the error.
         lower -= 3 * (FLAT_SLOP + RELATIVE_SLOP * abs(lower))
         if lower < -1e15:
             lower = -math.inf
@@ -176,7 +177,7 @@ class GaussianProfile(ClosedForm):
         return Bracket(lower, max(lower, upper - 1e-12), upper, "closed form")
 
     def log_deltas(self, epsilons: Floats) -> list[Bracket]:
-        """Bound ln delta at each epsilon; many at once from the table of doubles."""
+        """Bound ln delta at each epsilon; many at once by `_gdp.log_delta`."""
         mu = float_up(sqrt_up(self.square))
         if self.rate < 1 or epsilons.size < _MANY or epsilons.max() > _REACH * mu:
             return super().log_deltas(epsilons)
@@ -189,7 +190,7 @@ class GaussianProfile(ClosedForm):
 
     @property
     def bounds_both(self) -> bool:  # type: ignore[override]
-        """Whether the law is that of both directions: without sampling."""
+        """Whether this is the profile of both directions: only without sampling."""
         return self.rate == 1
 
     def times(self, count: int) -> ClosedForm | None:
@@ -208,10 +209,10 @@ class GaussianProfile(ClosedForm):
 
 @dataclass(frozen=True)
 class IntervalProfile(ClosedForm):
-    """The profile of Laplace noise, or the largest of bounded range."""
+    """The profile of Laplace noise, or the largest profile of bounded range."""
 
     largest: Fraction  # pure epsilon, > 0
-    ends: bool  # whether it is that of Laplace noise
+    ends: bool  # True for Laplace noise, False for bounded range
 
     def log_delta(self, epsilon: float) -> Bracket:
         exact = Fraction(epsilon)
@@ -219,7 +220,7 @@ class IntervalProfile(ClosedForm):
             upper = _laplace.continuous_log_delta(exact, self.largest)
         else:
             upper = _response.bounded_range_log_delta(self.largest, exact)
-        # It has been raised by what it may be too small by: off more than twice.
+        # `upper` is raised by its error bound: subtract that, and the error.
         lower = upper - 3 * (FLAT_SLOP + RELATIVE_SLOP * abs(upper))
         if exact >= self.largest:
             lower = upper

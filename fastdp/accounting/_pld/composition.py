@@ -1,8 +1,8 @@
-"""Sums over the steps of a composition, kept so that one more step adds little.
+"""Sums over the steps of a composition, cached so that adding a step is cheap.
 
-All that the contour needs of a composition are sums over its steps: K at some orders,
-the logarithm of an envelope, and ln phi at the nodes of a contour. A composition with
-one more step takes over what is there.
+The contour needs only sums over the steps: K at some orders, the logarithm of an
+envelope, and ln phi at the nodes of a contour. A composition with one more step reuses
+the sums of its predecessor.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from fastdp.accounting._pld.losses import (
     total,
 )
 
-#: Steps in a list before they go to the table of all.
+#: Move steps from the list to the table when the list is longer than this.
 _LISTED = 64
 
-#: Steps that a composition may have more than one whose sums it takes over.
+#: Reuse a predecessor's sums if at most this many steps were added.
 _MOST_ADDED = 16
 
-#: Orders whose K composing hands on.
+#: Most orders whose K a composition hands on to a longer one.
 _MOST_ORDERS = 64
 
-#: Contours whose nodes are kept; sums of added steps that are.
+#: Cache the nodes of _KEPT contours, and _ADDED results for added steps.
 _KEPT, _ADDED = 8, 128
 
-#: Different steps up to which more orders cost next to nothing.
+#: Up to this many different steps, more orders cost next to nothing.
 _FEW = 16
 
 Steps = tuple[tuple[Loss, int], ...]
@@ -50,11 +50,12 @@ Place = tuple[float, float, int]
 
 @dataclass(frozen=True)
 class Plan:
-    """A contour: theta, the distance and number of its nodes, and what they leave out.
+    """A contour: theta, the distance and number of its nodes, and its errors.
 
-    `beyond` bounds the nodes left out, in units of exp(K - theta epsilon)/pi;
-    `lost` is ln of that unit over delta, and `orders` are the indices of the orders
-    that bound the aliases; `blur` is the variance of the Gaussian loss that is added.
+    `beyond` bounds the nodes left out, in units of exp(K - theta epsilon)/pi. `lost`
+    is ln(exp(K - theta epsilon)/delta), the cancellation. `orders` are the indices of
+    the orders that bound the aliases. `blur` is the variance of the added Gaussian
+    loss.
     """
 
     theta: float
@@ -67,7 +68,7 @@ class Plan:
 
 
 class _Known:
-    """What was computed of a composition: K at orders (by index), ln phi at nodes."""
+    """Cached results of a composition: K at orders (by index), ln phi at nodes."""
 
     def __init__(self) -> None:
         self.orders: Floats | None = None  # K and errors in rows, nan where unknown
@@ -77,9 +78,9 @@ class _Known:
 
 @dataclass(frozen=True)
 class _Content:
-    """Steps in a table, Gaussian noise as one, and those that are not in it yet.
+    """Steps: a table with all Gaussian noise as one, and a list of later steps.
 
-    `square` is of all Gaussian noise in the table, and what that number lacks.
+    `square` is mu^2 of all Gaussian noise in the table, as a double and a remainder.
     """
 
     table: dict[Loss, int]
@@ -87,7 +88,7 @@ class _Content:
     listed: Steps
 
     def plus(self, loss: Loss, count: int) -> _Content:
-        """Return the content with one more step; copies are rare."""
+        """Return the content with one more step; the table is rarely copied."""
         more = _Content(self.table, self.square, (*self.listed, (loss, count)))
         few = max(_LISTED, len(self.table) // 8)
         return more if len(more.listed) <= few else more.flat()
@@ -105,7 +106,7 @@ class _Content:
 
 
 class Composition:
-    """Steps of one direction with their counts; what it computes stays with it."""
+    """Steps of one direction with their counts; results are cached."""
 
     def __init__(self, steps: Steps = ()) -> None:
         self._content = _Content({}, (0.0, 0.0), steps)
@@ -114,7 +115,7 @@ class Composition:
         self._tilted = -1.0, list[TiltedBatch]()
 
     def plus(self, loss: Loss, count: int) -> Composition:
-        """Return the composition with `count` more times `loss`."""
+        """Return the composition with `loss` added `count` times."""
         result = Composition()
         result._content = self._content.plus(loss, count)
         added: Steps = ((loss, count),)
@@ -145,13 +146,13 @@ class Composition:
 
     @functools.cached_property
     def terms(self) -> int:
-        """How many exponentials a node takes, or so."""
+        """About how many exponentials a node takes."""
         return sum(loss.terms for loss, _ in self.steps)
 
     # ---- the sums --------------------------------------------------------------------
 
     def cumulants(self, indices: Indices) -> Floats:
-        """Return K at orders of the grid, by index, and bounds of its errors: rows."""
+        """Return rows of K and of its error bounds, at orders given by index."""
         places = indices + FARTHEST
         if self._known.orders is None:
             self._known.orders = np.full((2, ORDERS.size), np.nan)
@@ -175,11 +176,11 @@ class Composition:
         return known[:, places]
 
     def cumulants_at(self, t: Floats) -> tuple[Floats, Floats]:
-        """Return K at any orders; nothing is kept."""
+        """Return K at any orders, without caching."""
         return _sum_of_orders(self._batches, t)
 
     def tilt(self, theta: float) -> Tilt:
-        """Return K(theta) with the error that orders have, and no mean."""
+        """Return K(theta) with its error bound, as at any order; the mean is left 0."""
         value, error = self.cumulants_at(np.array([theta]))
         if value[0] == math.inf:
             raise OverflowError("K is too large")
@@ -211,17 +212,17 @@ class Composition:
         return found
 
     def _laws(self, theta: float) -> list[TiltedBatch]:
-        known, laws = self._tilted  # in one, for threads
+        known, laws = self._tilted  # read as one tuple, for thread safety
         if theta != known:
             laws = [batch.tilted(theta) for batch in self._batches]
             self._tilted = theta, laws
         return laws
 
-    # ---- the plan that a composition with more steps may keep ----------------------
+    # ---- the plan, which a longer composition may reuse ----------------------------
 
     @property
     def known_orders(self) -> Indices:
-        """Indices of orders at which K is known, perhaps but for the added steps."""
+        """Indices of orders at which K is known, perhaps without the added steps."""
         known = self._known.orders
         if known is None and self._before is not None:
             known = self._before[0].orders
@@ -232,7 +233,7 @@ class Composition:
 
     @property
     def plan(self) -> Plan | None:
-        """The contour of the last reading, perhaps of what this one was made from."""
+        """The plan of the last reading, perhaps of this composition's predecessor."""
         if self._known.plan is None and self._before is not None:
             return self._before[0].plan
         return self._known.plan

@@ -2,11 +2,11 @@
 
 For theta > 0, T > 0 and step 2 pi/T, the trapezoidal sum of
 exp(K(z) - epsilon z)/(z (z + 1)) on Re z = theta is the sum over all n of
-delta(epsilon + n T) exp(theta n T): delta itself and aliases, none negative, which
-Chernoff bounds limit. So the full sum is an upper bound, and what is left are the
-nodes cut off, the quadrature of single steps and rounding, each with a bound. Any
-theta and T give valid bounds: what the planner guesses costs width, never validity.
-The theorems are those of docs/proofs/numerical_accounting.md.
+delta(epsilon + n T) exp(theta n T): delta itself plus aliases, which are not negative
+and have Chernoff bounds. So the full sum is an upper bound. The other errors are the
+nodes cut off, the quadrature of single steps and rounding; each has a bound. Any theta
+and T give valid bounds: a bad guess of the planner only makes them wider. The theorems
+are those of docs/proofs/numerical_accounting.md.
 """
 
 from __future__ import annotations
@@ -35,26 +35,30 @@ from fastdp.accounting._pld.losses import (
     total,
 )
 
-#: What aliases and cut-off nodes may each add to delta, relative to it.
+#: Aliases and cut-off nodes may each add this much to delta, relative to it.
 _SHARE = 1e-13
 
-#: What they may add where losses are blurred: bounds are wider by the blur.
+#: The same for blurred losses, whose bounds are wider anyway.
 _BLURRED_SHARE = 1e-8
 
-#: How much more they may add where a plan is kept, and how much sums may cancel more.
+#: With a reused plan they may add _KEPT_SHARE times as much, and terms may exceed delta
+#: by a further factor of e^_KEPT_EXCESS.
 _KEPT_SHARE, _KEPT_EXCESS = 30.0, 1.5
 
-#: Most nodes of the outer sum, and most complex numbers in a table.
+#: Most nodes of the outer sum; most complex numbers in a table.
 _MOST_NODES, _TABLE = 1 << 16, 1 << 19
 
-#: Exponentials that a sum may take where a blurred one would do, those of that, and its
-#: fewest and most nodes.
+#: If blurring is allowed, an exact sum may take _TERMS exponentials and a blurred one
+#: _BLURRED_TERMS. Give up below _FEWEST_BLURRED nodes; a blurred sum has at most
+#: _MOST_BLURRED.
 _TERMS, _BLURRED_TERMS, _FEWEST_BLURRED, _MOST_BLURRED = 1.2e7, 6e6, 128, 1 << 15
 
-#: ln of how much larger than delta terms may be: beyond, no digits of doubles are left.
+#: Give up if terms exceed delta by more than e^_MOST_LOST: cancellation would leave too
+#: few digits.
 _MOST_LOST = 24.0
 
-#: Cells of y in each octave on which the envelope is summed up, at first, and later.
+#: Sum the envelope over _CELLS_PER_OCTAVE cells of y per octave: first _CELLS cells,
+#: then _MORE_CELLS at a time.
 _CELLS_PER_OCTAVE, _CELLS, _MORE_CELLS = 6, 24, 48
 
 
@@ -75,8 +79,8 @@ class TooCostlyError(Exception):
 class _Weighted:
     """Nodes by modulus and angle, their total, and sums that bound their errors.
 
-    With e^g - 1 a bound of a node's relative error: `error` sums size (e^g - 1), and
-    `steep` size e^g y.
+    If e^g - 1 bounds a node's relative error, `error` is the sum of size (e^g - 1),
+    and `steep` that of size e^g y.
     """
 
     size: Floats
@@ -86,7 +90,7 @@ class _Weighted:
     steep: float
 
     def sums(self, turn: Floats) -> Floats:
-        """Return the sums of sizes times the cosines of angles, turned by rows."""
+        """Return the sums of size times cos(angle + turn), one per row of `turn`."""
         return product(np.cos(self.angle + turn), self.size)
 
 
@@ -100,12 +104,12 @@ class Contour:
     chernoff : Chernoff
         The composition's bounds.
     epsilon, log_delta : float
-        About where the profile is to be read.
+        Roughly the point of the profile to read.
     kept : Plan, optional
-        A plan to follow, made for some of the steps.
+        A plan to reuse, made for some of the steps.
     blurred : bool
-        Whether losses may be blurred by Gaussian noise, so that few nodes are enough
-        where it would take too many (theorem 19).
+        Whether losses may be blurred by Gaussian noise if the exact sum would need too
+        many nodes (theorem 19).
 
     Raises
     ------
@@ -113,8 +117,8 @@ class Contour:
         Too many nodes are needed.
     """
 
-    #: Most nodes of the sum, what is left out, and the blur: its variance, and by what
-    #: its charge exceeds that times the density.
+    #: Most nodes, and the share that aliases and cut-off nodes may add; the variance of
+    #: the blur, and the factor by which its cost exceeds variance times density.
     _most_nodes, _share = _MOST_NODES, _SHARE
     _blur, _excess = 0.0, 1.0
 
@@ -157,7 +161,7 @@ class Contour:
         growth = growth + U * (60 + 8 * np.abs(nodes.log_phi))
         self._growth = np.minimum(growth, 600.0)
         self._nodes = self._guessed = self._weighted(kernel)
-        if plan.blur:  # half of what it may add at most is about what it adds
+        if plan.blur:  # it adds about half of its upper bound
             self._guessed = self._weighted(np.asarray(kernel - plan.blur / 2))
 
     # ---- planning ------------------------------------------------------------------
@@ -186,7 +190,7 @@ class Contour:
     ) -> Plan:
         index, period = self._cheapest(order(middle), epsilon, log_delta)
         theta = self.theta = float(self._t[index])
-        # Few different steps, so that compositions share their nodes.
+        # Use one of few step lengths, so that compositions share their nodes.
         octave = math.floor(4 * math.log2(2 * math.pi / period)) / 4
         step = self._step = short(2.0**octave)
         cumulant = float(self._chernoff[index] - log_chernoff(self._t[index]))
@@ -201,14 +205,14 @@ class Contour:
         return Plan(theta, step, count, self._beyond, lost, orders, blur)
 
     def _few_nodes(self, terms: float) -> int:
-        """Return how many nodes take about so many exponentials."""
+        """Return how many nodes cost about `terms` exponentials."""
         found = int(terms / self._composition.terms)
         if found < _FEWEST_BLURRED:
             raise TooCostlyError
         return min(found, _MOST_NODES)
 
     def _blurred(self, room: float) -> tuple[int, float]:
-        """Return how many nodes to keep, and the variance that lets the others go."""
+        """Return how many nodes to keep, and the blur that makes others negligible."""
         count = min(self._few_nodes(_BLURRED_TERMS), _MOST_BLURRED)
         end = self._step * count
         known = float(self._composition.log_envelope(self.theta, np.array([end]))[0])
@@ -221,9 +225,9 @@ class Contour:
     def _cheapest(
         self, theta: float, epsilon: float, log_delta: float
     ) -> tuple[int, float]:
-        """Return the order's index and T: few nodes, and a sum that hardly cancels.
+        """Return the index of theta, and T, for few nodes and little cancellation.
 
-        Off the saddle terms cancel more but the period may be much shorter.
+        Away from the saddle terms cancel more, but the period may be much shorter.
         """
         need = self._chernoff - self._t * epsilon - log_delta
         room = need - math.log(self._share)
@@ -244,7 +248,7 @@ class Contour:
     def _cut(self, composition: Composition, room: float) -> int:
         """Return how many nodes to keep, and set the bound of the others (theorem 2).
 
-        `room` is ln of what delta is in units of exp(K - theta epsilon)/pi.
+        `room` is ln of delta in units of exp(K - theta epsilon)/pi.
         """
         log_allowed = math.log(self._share) + min(room, 600.0)
         first, y, log_bound = 2 * _CELLS_PER_OCTAVE, np.empty(0), np.empty(0)
@@ -270,12 +274,12 @@ class Contour:
         return _rounded_up(y[enough[0]] / self._step)
 
     def slope(self, epsilon: float, log_delta: float) -> float:
-        """Return an estimate of d ln(delta)/d epsilon where ln(delta) is this."""
+        """Return an estimate of d ln(delta)/d epsilon, if ln(delta) is `log_delta`."""
         value, slope = self.estimate(epsilon)
         return slope * math.exp(min(value - log_delta, 600.0))
 
     def fits(self, epsilon: float) -> bool:
-        """Whether a plan that was kept is as good as one made for this epsilon."""
+        """Whether a reused plan is about as good as one made for this epsilon."""
         value = self.estimate(epsilon)[0]
         level = self._tilt.cumulant - self.theta * epsilon
         if not level - value <= self._lost + _KEPT_EXCESS:
@@ -300,7 +304,7 @@ class Contour:
         return base + log_or_lowest(self._step / math.pi * total), slope
 
     def spread(self, epsilon: float, log_delta: float) -> float:
-        """Return about how far apart the bounds are, or less, where delta is this."""
+        """Return about the width of the bounds of ln delta, or less, at this delta."""
         base, base_error = self._base(epsilon)
         unit = math.exp(min(base - log_delta, 600.0))
         return float(2 * (self._slack(epsilon) * unit + base_error))
@@ -344,7 +348,7 @@ class Contour:
         return known - turn, self._tilt.error + 8 * U * (1 + abs(known) + abs(turn))
 
     def _slack(self, epsilon: Any) -> Any:
-        """Bound the sum's error and the nodes beyond, in exp(K - theta epsilon)."""
+        """Bound errors of sum and cut-off nodes, in units of exp(K - theta epsilon)."""
         half = 0.5 / (self.theta * (1 + self.theta))
         error = self._step * self._error(self._nodes, half, epsilon) + self._beyond
         return error * ((1 + 1e-12) / math.pi)
@@ -359,7 +363,7 @@ class Contour:
         return error + U * (0.5 * self._y.size + 60) * (nodes.total + first)
 
     def _weighted(self, kernel: Complexes | None = None) -> _Weighted:
-        """Return phi's nodes, times a kernel, with sums for their errors."""
+        """Return the nodes of phi times `kernel`, with sums for their errors."""
         size, angle = np.exp(self._log_phi.real), self._log_phi.imag
         if kernel is not None:
             size = size * np.abs(kernel)
@@ -370,7 +374,7 @@ class Contour:
 
     @functools.cached_property
     def _waves(self) -> _Weighted:
-        """The nodes for the density, of losses that are blurred."""
+        """The nodes for the density of the blurred loss."""
         return self._weighted()
 
     def _aliases(self, epsilon: Floats) -> Floats:
@@ -384,7 +388,7 @@ class Contour:
 
     @functools.cached_property
     def _alias_lines(self) -> list[tuple[Floats, Floats]]:
-        """Orders less theta, to both sides, and ln of their aliases at epsilon 0."""
+        """Orders minus theta, below and above 0, and ln of aliases at epsilon 0."""
         away = self._t - self.theta
         fold = np.abs(away) * (2 * math.pi / self._step)
         use = fold > 1e-6
@@ -395,13 +399,13 @@ class Contour:
         return [(away[:first], level[:first]), (away[first:], level[first:])]
 
     def chernoff(self, epsilon: Floats) -> Floats:
-        """Return Chernoff bounds of ln delta, from orders about theta."""
+        """Return Chernoff bounds of ln delta, from orders near theta."""
         exponent = self._chernoff - np.multiply.outer(epsilon, self._t)
         return np.asarray(exponent.min(axis=1))
 
 
 def _rounded_up(count: float) -> int:
-    """Return a number of nodes, one of few, and at least `count`."""
+    """Round `count` up to one of few numbers of nodes."""
     if count <= 16:
         return 16
     unit = 1 << (math.ceil(count).bit_length() - 4)

@@ -1,6 +1,6 @@
 """Proved bounds of one direction's profile: contours, then atoms.
 
-A contour settles what has a transform that decays. What it leaves wide is read from
+A contour settles losses whose transform decays. What it leaves wide is bounded by
 atoms.
 """
 
@@ -32,44 +32,46 @@ from fastdp.accounting._pld.losses import PER_OCTAVE, Floats, Loss, U, order
 if TYPE_CHECKING:
     from fastdp.accounting._pld.composition import Composition
 
-#: ln of about what delta is in units of its least Chernoff bound.
+#: A typical value of ln(delta/least Chernoff bound).
 _GAP = -1.5
 
-#: How far a contour serves for later points of a profile, in units of 1/theta.
+#: Use a contour for later points of a profile up to this distance, in units of 1/theta.
 _SPAN = 3.0
 
-#: Atoms bound again what contours leave wider: epsilon relatively, ln delta absolutely.
+#: Also use atoms if the contour's bracket is wider than this: relative for epsilon,
+#: absolute for ln delta.
 _WIDE = 1e-7
 
-#: From so many sums of atoms on (of more than two kinds of steps) contours may blur;
-#: what is as narrow then, in epsilon relatively and in ln delta, is not read from atoms
-#: as well, but from this effort on.
+#: From _SUMS sums of atoms on (with more than two kinds of steps), contours may blur.
+#: Then skip the atoms if the bracket is within _BLURRED (relative, of epsilon) or
+#: _BLURRED_LOG (of ln delta); for epsilon, only if the effort is below _ALL.
 _SUMS, _BLURRED, _BLURRED_LOG, _ALL = 20, 2e-3, 3e-2, 10.0
 
-#: After a contour proves too costly, skip points this close, in units of 1/theta: from
-#: failure to failure twice as far, up to the last.
+#: After a contour proves too costly, skip points within _NEARBY, in units of 1/theta;
+#: double this distance with each further failure, up to _FARTHEST.
 _NEARBY, _FARTHEST = 0.4, 20.0
 
-#: ln of deltas that doubles do not bear.
+#: Refine no bound where ln delta is below this: doubles hardly hold such a delta.
 _DEEPEST = -700.0
 
-#: How much ln delta falls in a stretch of a profile that is read from the same atoms.
+#: Read points of a profile from the same atoms while ln delta falls by less than this.
 _STRETCH = 12.0
 
-#: Fewest points of a profile that are not read one by one.
+#: Read fewer points of a profile than this one by one.
 _FEW = 8
 
-#: How far from its plan a contour is read, in units of 1/theta.
+#: Plan a new contour if the root is farther from the planned epsilon than this, in
+#: units of 1/theta.
 _REACH = 1.5
 
-#: Widenings of a first guess at the width that are tried.
+#: Factors by which to widen the first guess at the width.
 _WIDER = (0.6, 1.0, 2.0, 8.0, 64.0, 1e4, 1e6, 1e8)
 
 #: Bounds of ln delta that always hold.
 ANY_LOG_DELTA = Bracket(-math.inf, 0.0, 0.0, "chernoff")
 
 
-#: Bounds of ln delta at epsilons.
+#: A function that bounds ln delta at epsilons.
 Atomic: TypeAlias = Callable[[Floats], list[Bracket]]
 
 
@@ -78,7 +80,7 @@ class Direction(Profile):
 
     def __init__(self, composition: Composition) -> None:
         self.composition = composition
-        #: Of earlier readings: two epsilons, and what bounds ln delta between them.
+        #: From earlier readings: two epsilons, and bounds of ln delta between them.
         self._stretches: list[tuple[float, float, Atomic]] = []
 
     @functools.cached_property
@@ -86,7 +88,7 @@ class Direction(Profile):
         return Chernoff(self.composition)
 
     def plus(self, loss: Loss, count: int) -> Direction:
-        """Return the profile with `count` more times `loss`."""
+        """Return the profile with `loss` added `count` times."""
         return Direction(self.composition.plus(loss, count))
 
     # ---- epsilon -------------------------------------------------------------------
@@ -128,7 +130,7 @@ class Direction(Profile):
 
     @functools.cached_property
     def _many(self) -> bool:
-        """Whether atoms would take long, so that losses are rather blurred."""
+        """Whether atoms would be so slow that it is better to blur the losses."""
         steps = self.composition.steps
         return len(steps) > 2 and sums_of(steps, _SUMS) >= _SUMS
 
@@ -161,7 +163,7 @@ class Direction(Profile):
         return rows
 
     def _shallow(self, epsilons: Floats, deepest: float) -> int:
-        """Return how many epsilons have a Chernoff bound of ln delta above that."""
+        """Return how many epsilons have a Chernoff bound above `deepest`."""
         if deepest == -math.inf:
             return epsilons.size
         return bisect.bisect_left(
@@ -178,7 +180,7 @@ class Direction(Profile):
     ) -> tuple[Floats, list[str]]:
         """Return lower bounds, estimates and upper bounds in rows, and methods.
 
-        Where ln delta is below `deepest` they may be wide.
+        The bounds may be wide where ln delta is below `deepest`.
         """
         curve, deepest = deepest > -math.inf, max(deepest, _DEEPEST)
         rows = self._by_contours(epsilons)
@@ -209,7 +211,7 @@ class Direction(Profile):
         levels: Floats,
         curve: bool,
     ) -> tuple[npt.NDArray[np.intp], Atomic]:
-        """Return places that one plan serves, and what atoms prove with it."""
+        """Return the places that one plan of atoms serves, and its bounds."""
         many = epsilons.size >= _FEW
         for low, high, reading in self._stretches if many or curve else ():
             inside = open_[(epsilons[open_] > low) & (epsilons[open_] < high)]
@@ -226,7 +228,7 @@ class Direction(Profile):
         return part, reading
 
     def _atomic(self, epsilon: float) -> Atomic:
-        """Return what atoms prove that are planned for an epsilon, if they can."""
+        """Return bounds by atoms planned for `epsilon`, trivial ones if too many."""
         try:
             return log_delta_reading(self.composition.steps, epsilon)
         except OverflowError:
@@ -243,7 +245,7 @@ class Direction(Profile):
                 part = slice(at, max(at + 1, _place(epsilons, planned)))
                 rows[:, part] = contour.bounds(epsilons[part])
                 upper, skip = contour.chernoff(epsilons[part]), _NEARBY
-            except TooCostlyError:  # and so it is for what is nearby
+            except TooCostlyError:  # nearby points would fail as well
                 index, _ = self._chernoff.best_delta(first)
                 end = first + skip / order(index)
                 part = slice(at, max(at + 1, _place(epsilons, end)))
@@ -258,7 +260,7 @@ class Direction(Profile):
         return rows
 
     def _planned(self, epsilon: float) -> tuple[Contour, float]:
-        """Return a contour for epsilon, and up to where it is good as well."""
+        """Return a contour for `epsilon`, and the largest epsilon that it serves."""
         bound = self._chernoff.best_delta(epsilon)[1]
         level = min(0.0, bound) + _GAP
         contour = Contour(
@@ -279,7 +281,7 @@ def _width(found: Bracket) -> float:
 
 
 def _raised(bound: npt.NDArray[np.float64]) -> Floats:
-    """Return Chernoff bounds with what rounding may take off them, at most 0."""
+    """Return Chernoff bounds raised by their rounding error, and at most 0."""
     return np.asarray(np.minimum(0.0, bound + 1e-12 + 1e-15 * np.abs(bound)))
 
 
@@ -294,11 +296,10 @@ def _by_contour(
     enough: float = 0.0,
     blurred: bool = False,
 ) -> Bracket:
-    """Bound the least epsilon >= 0 with delta(epsilon) <= delta, about as `known`.
+    """Bound the least epsilon >= 0 with delta(epsilon) <= delta, starting at `known`.
 
-    `log_delta` are bounds of ln delta: the lower one is what has to be met. Where
-    epsilon is found not to be above `enough`, nothing more is. Losses may be `blurred`
-    where that takes fewer nodes.
+    `log_delta` holds bounds of ln delta; epsilon must meet the lower one. Stop as soon
+    as epsilon is known to be at most `enough`. Losses may be `blurred` to save nodes.
 
     Raises
     ------
@@ -333,7 +334,7 @@ def _by_contour(
 def _kept(
     composition: Composition, chernoff: Chernoff, blurred: bool
 ) -> Contour | None:
-    """Return the contour of the plan that an earlier reading left, if any."""
+    """Return the contour of an earlier reading's plan, if there is one."""
     plan = composition.plan
     if plan is None or (plan.blur and not blurred):
         return None
@@ -344,23 +345,23 @@ def _kept(
 
 
 class _Search:
-    """What is proved of epsilon so far, and the looking for more."""
+    """The bounds of epsilon proved so far, and the search for better ones."""
 
     def __init__(self, log_delta: tuple[float, float], upper: float) -> None:
         self._low, self._high = log_delta
         self.lower, self.upper = 0.0, upper
 
     def note(self, epsilon: float, found: LogDelta) -> None:
-        """Take over what the bounds of ln delta at epsilon say."""
+        """Update the bounds from those of ln delta at `epsilon`."""
         if found.upper <= self._low:
             self.upper = min(self.upper, epsilon)
         if found.lower >= self._high:
             self.lower = max(self.lower, epsilon)
 
     def root(self, contour: Contour, epsilon: float) -> tuple[float, float]:
-        """Return the estimate's root near epsilon, >= 0, by Newton's steps.
+        """Return the root >= 0 of the estimate near `epsilon`, by Newton's method.
 
-        And at most about how far apart the bounds of it will be.
+        Also return about the width, or less, of the bounds that it will have.
         """
         most, slope = 3 / contour.theta, -contour.theta
         for _ in range(12):
@@ -371,13 +372,13 @@ class _Search:
             step = max(-most, min(most, (self._low - value) / slope))
             moved = min(max(epsilon + step, self.lower), self.upper)
             last, epsilon = epsilon, moved
-            # Steps shrink by squares: what is left is far below the bounds' width.
+            # Convergence is quadratic: the rest is far below the bounds' width.
             if abs(moved - last) <= 1e-8 * max(moved, 1e-3 / contour.theta):
                 break
         return epsilon, contour.spread(epsilon, self._low) / -slope
 
     def widen(self, contour: Contour, epsilon: float, width: float = 0.0) -> None:
-        """Widen about the root until both sides are proved, first by a guess."""
+        """Widen an interval around the root until both ends are proved."""
         least = max(4 * U * epsilon, 1e-300)
         guess = _WIDER[0] * max(width, least)
         if 0 < width < math.inf and self._look(contour, epsilon, guess):
@@ -395,7 +396,7 @@ class _Search:
                 break
 
     def _look(self, contour: Contour, epsilon: float, reach: float) -> bool:
-        """Look so far to both sides of the root; return whether both are proved."""
+        """Read ln delta `reach` to both sides; return whether both are proved."""
         below, above = epsilon - reach, epsilon + reach
         ends = np.array([max(0.0, below), above])
         for end, found in zip(ends.tolist(), contour.log_deltas(ends), strict=True):

@@ -5,9 +5,9 @@ variance lie on a lattice, and the moments are those of the continuous law times
 quotient of theta functions (section 1 of docs/proofs/numerical_accounting.md).
 
 Sums of discrete Gaussian variables are discrete Gaussian up to a factor that is
-exponentially close to 1 (section 7), and the sum of losses with one quotient of shift
-and variance depends on that sum alone: so a composition has the profile of one
-mechanism.
+exponentially close to 1 (section 7). If all steps have the same quotient of shift and
+variance, the sum of losses depends only on the sum of the variables: then a
+composition has the profile of one mechanism.
 """
 
 from __future__ import annotations
@@ -36,17 +36,16 @@ from fastdp.accounting._pld.closed import ClosedForm
 from fastdp.accounting._pld.listed_loss import Atoms, TiltedAtoms
 from fastdp.accounting._pld.losses import Complexes, Floats, Loss, Tilted, U, numbers
 
-#: From this variance on the theta function is 1 within e^-157, where it is used.
+#: From this variance on, the theta function is within e^-157 of 1 where it is used.
 _WIDE = 16
 
-#: Of a narrow law integers within so many deviations (and a few) are kept.
+#: For a narrow law, keep integers within this many standard deviations, plus a few.
 _REACH = 12.0
 
-#: ln of the least tail of a list.
+#: ln of the least tail mass that a list leaves out.
 _LEAST_TAIL = -700.0
 
-#: Bound of the relative errors of masses, and points of a lattice beyond which it is
-#: not used.
+#: Bound of the relative errors of masses; most points of a lattice.
 _MASS_ERROR, _LONGEST = 1e-13, 1 << 14
 
 #: Most integers whose losses are listed.
@@ -76,9 +75,9 @@ class DiscreteGaussianLoss(Loss):
         return value + change, 4 * U * value + error
 
     def _log_theta(self, away: Floats, slip: Floats) -> tuple[Floats, Floats]:
-        """Return ln of the sum of e^(-(x + away)^2/2v) over x, less that at 0.
+        """Return ln of the sum of e^(-(x + away)^2/2v) over x, less that at away = 0.
 
-        With bounds of the errors, given those of `away`.
+        Also return bounds of the errors, given `slip`, which bounds those of `away`.
         """
         v = float(self.variance)
         if v >= 1:
@@ -110,7 +109,7 @@ class DiscreteGaussianLoss(Loss):
         losses = self._losses(x)
         slip = 4 * U * float(np.abs(losses).max())
         rounding = 1e-14 + 2 * slip * (1 + theta)
-        # The nearest integer has at least e^(-1/8v), integers out of reach come after.
+        # Bound integers out of reach; the nearest one weighs at least e^(-1/8v).
         beyond = 3 * math.exp((0.25 - reach * reach) / (2 * v))
         known = float(value[0]), float(error[0])
         weights /= weights.sum()
@@ -120,7 +119,7 @@ class DiscreteGaussianLoss(Loss):
         return np.asarray(float(self.spacing()) * (2 * x - self.shift))
 
     def law(self, cost: Cost | None, cells: int, upper: bool, log_tail: float) -> Law:
-        """Return the list without far tails, in cells where it is long."""
+        """Return the atoms without far tails, merged into cells if there are many."""
         atoms = self.atoms(max(log_tail, _LEAST_TAIL))
         lost = float(atoms.lost) * (1 + 4 * U)
         law = listed_law(
@@ -140,7 +139,7 @@ class DiscreteGaussianLoss(Loss):
         return 2 * int(_REACH * math.sqrt(self.variance)) + 12
 
     def lattice(self, log_tail: float) -> Lattice | None:
-        """Return the list without far tails, on its lattice, if it is not too long."""
+        """Return the atoms without far tails on their lattice; None if too many."""
         log_tail = max(log_tail, _LEAST_TAIL)
         if 2 * self.reach(log_tail) > _LONGEST:
             return None
@@ -152,11 +151,11 @@ class DiscreteGaussianLoss(Loss):
         return Lattice(self.spacing(), first, masses, lost, _MASS_ERROR + 2 * lost)
 
     def reach(self, log_tail: float) -> float:
-        """Return how far noise reaches but for a mass below exp(log_tail)."""
+        """Return a distance beyond which noise has a mass below exp(log_tail)."""
         return math.sqrt(-2 * float(self.variance) * log_tail) + 2
 
     def atoms(self, log_tail: float) -> Atoms:
-        """Return the law without tails of a mass below exp(log_tail), which are lost.
+        """Return the atoms; tails of a mass below exp(log_tail) count as lost.
 
         Raises
         ------
@@ -172,7 +171,7 @@ class DiscreteGaussianLoss(Loss):
         masses = np.exp(np.maximum(level, -744.0))
         masses = np.maximum(masses / masses.sum(), 5e-324)
         losses = self._losses(noise + self.shift)
-        # Both tails and their like under Q, by Chernoff, with ample room.
+        # Chernoff bounds of both tails, under P and under Q, with ample room.
         tail = Fraction(math.exp(max(log_tail, -740.0)))
         error = 4 * U * float(np.abs(losses).max())
         other = float(tail)
@@ -180,10 +179,10 @@ class DiscreteGaussianLoss(Loss):
 
 
 class _TiltedWide(Tilted):
-    """The tilted law of wide noise: its transform is the continuous one, repeated.
+    """The tilted law of wide noise: its transform repeats the continuous one.
 
-    Of the theta function one term counts at a time, the one next to y (section 4 of
-    the proofs).
+    Only one term of the theta function matters at a time, the one nearest to y
+    (section 4 of the proofs).
     """
 
     def __init__(self, loss: DiscreteGaussianLoss, theta: float) -> None:
@@ -216,13 +215,13 @@ class _TiltedWide(Tilted):
 
 # ---- the closed form -----------------------------------------------------------------
 
-#: How much of ln delta the sums may be off by, as laws.
+#: Use no closed form if the law of a sum may be off by more than this, in ln of masses.
 _MOST_SLACK = 1e-11
 
-#: Variances up to this are summed integer by integer.
+#: Sum integer by integer up to this variance.
 _SUMMED = Fraction(10**9)
 
-#: Exponents are followed so far.
+#: Sum terms until the exponent has fallen by this much.
 _FOLLOWED = 50.0
 
 
@@ -230,7 +229,8 @@ _FOLLOWED = 50.0
 class DiscreteGaussianProfile(ClosedForm):
     """The profile of one coordinate moved by `shift`, within e^(+-slack).
 
-    Shift and variance are sums over the steps, which all have one quotient of both.
+    Shift and variance are sums over the steps, which all have the same quotient of the
+    two.
     """
 
     shift: int
@@ -274,7 +274,8 @@ class DiscreteGaussianProfile(ClosedForm):
     def _summed(self, kink: Fraction) -> tuple[float, float]:
         """Sum P(x) (1 - e^(-(shift/variance)(x - kink))) over the integers x > kink.
 
-        Positive terms; the first integer and its distance from the kink are exact.
+        All terms are positive; the first integer and its distance from the kink are
+        exact.
         """
         first, rate = math.floor(kink) + 1, float(self.shift / self.variance)
         width = float(self.variance)
@@ -293,13 +294,13 @@ class DiscreteGaussianProfile(ClosedForm):
         return level + math.log(total), level + math.log(total + missing)
 
     def _continuous(self, epsilon: Fraction) -> tuple[float, float]:
-        """Bound by the continuous law, with what the lattice may add or take off."""
+        """Bound by the continuous law, with an allowance for the lattice."""
         mu = self.shift / sqrt_up(self.variance)
         middle = _gaussian.log_delta(epsilon, mu)
         away = large_sigma_allowance(epsilon, mu, log_fraction(self.variance))
         share = math.exp(min(away - middle, 50.0)) + 1e-13
         low = middle + math.log1p(-share) if share < 1 else -math.inf
-        # The rounding of mu, and `log_delta` is raised by what it may be too small by.
+        # Allow for the rounding of mu, and for the error bound that `log_delta` added.
         low -= 3 * (FLAT_SLOP + RELATIVE_SLOP * abs(middle))
         return low, middle + math.log1p(share)
 

@@ -34,7 +34,7 @@ _FORMAT = "fastdp privacy loss distribution"
 _CONTENT = ("interval", "pessimistic", "neighboring_relation", "removal", "addition")
 _LAW = ("lower_index", "probabilities", "infinity_mass")
 
-#: Most losses of one direction, and the longest text that is read.
+#: Most losses of one direction; longest JSON text to read, in characters.
 MOST_LOSSES = 1_000_000
 _LONGEST = 1 << 26
 
@@ -84,21 +84,21 @@ class GridLosses:
 class PrivacyLossDistribution:
     """A privacy loss distribution on a grid, for exchange with other tools.
 
-    What `PLDAccountant.distribution` exports, or what was read from JSON.
+    `PLDAccountant.distribution` exports one, and `from_json` reads one.
 
     Parameters
     ----------
     interval : float
         Distance of neighboring losses, > 0.
     removal : GridLosses
-        For the removal of a record; where the relation knows none, of one order of
-        the two datasets.
+        The losses for the removal of a record; if the relation has no removals, for
+        one order of the two datasets.
     addition : GridLosses, optional
-        For the addition of one; None: the same.
+        The losses for the addition of a record; None if they are the same.
     pessimistic : bool
-        True for a law that is nowhere more private than what it stands for: fit to be
-        composed. False for one that is nowhere less private, which bounds the former
-        from below and proves nothing.
+        True if the law is nowhere more private than the mechanism, so that it can be
+        composed. False if it is nowhere less private: then it is only a lower bound,
+        and guarantees nothing.
     neighboring_relation : NeighboringRelation
         The relation for which it holds.
 
@@ -107,7 +107,7 @@ class PrivacyLossDistribution:
     **JSON.** `to_json` writes ``{"format": "fastdp privacy loss distribution",
     "version": 1, "privacy_loss_distribution": {...}}`` with the fields above by their
     names; a law is ``{"lower_index", "probabilities", "infinity_mass"}``. Reading it
-    makes numbers and nothing else.
+    creates only numbers.
 
     Examples
     --------
@@ -293,13 +293,13 @@ def _no_constant(name: str) -> float:
 
 # ---- from profiles to laws -----------------------------------------------------------
 
-#: Losses above 0 that a grid has about, unless it is told.
+#: About how many losses above 0 a grid has by default.
 _LOSSES = 2000
 
-#: Roundings by which probabilities may add up to more than 1.
+#: By rounding, probabilities may exceed a total of 1 by this much.
 _NEAR_ONE = 1e-9
 
-#: What recomputed divergences of a law may be off by, relatively and per point.
+#: Bound of the relative error of a law's recomputed deltas, per point.
 _ROUNDING = 32 * U
 
 
@@ -317,10 +317,11 @@ def grid_step(interval: Real | None, end: float) -> float:
 
 
 def law_of(steep: Floats, flat: Floats, step: float, pessimistic: bool) -> GridLosses:
-    """Return the law on the grid that two profiles give, above or below.
+    """Return the law on the grid that bounds two profiles.
 
-    From upper, or lower, bounds of delta at 0, step .. n step, of the direction and of
-    the other. The losses are -n .. n steps, or all one step less.
+    `steep` and `flat` bound delta at 0, step .. n step, of this direction and of the
+    other. If `pessimistic` they are upper bounds and the losses are -n .. n steps;
+    else they are lower bounds and all losses are one step less.
     """
     pick = max if pessimistic else min
     start, sign = pick(steep[0], flat[0]), 1 if pessimistic else -1
@@ -342,7 +343,7 @@ def law_of(steep: Floats, flat: Floats, step: float, pessimistic: bool) -> GridL
     else:
         _take_off(mass[::-1], -rest)
     kept = np.flatnonzero(mass)
-    if kept.size == 0:  # all is lost: one loss without mass
+    if kept.size == 0:  # all losses are infinite: keep one of mass 0
         kept = np.array([mass.size // 2])
     first = -(steep.size - 1) - (0 if pessimistic else 1) + int(kept[0])
     return GridLosses(
@@ -355,7 +356,7 @@ def law_of(steep: Floats, flat: Floats, step: float, pessimistic: bool) -> GridL
 def _side(delta: Floats, step: float, sign: int) -> tuple[Floats, float]:
     """Return masses at step .. n step, and at infinity, that have this profile.
 
-    By rounding the profile of what is returned is above it, for sign 1, or below.
+    Rounding puts the profile of the returned law above it for sign 1, else below.
     """
     edges = np.exp(step * np.arange(delta.size))
     if sign > 0:  # delta does not grow
@@ -379,7 +380,7 @@ def _side(delta: Floats, step: float, sign: int) -> tuple[Floats, float]:
 
 
 def _profile(mass: Floats, infinite: float, step: float) -> Floats:
-    """Return delta at 0, step .. n step of masses at step .. n step; all is added."""
+    """Return delta at 0, step .. n step of masses at step .. n step, by additions."""
     near, far = -math.expm1(-step), math.exp(-step)
     beyond = gain = 0.0
     result = [infinite]
@@ -391,7 +392,7 @@ def _profile(mass: Floats, infinite: float, step: float) -> Floats:
 
 
 def _take_off(mass: Floats, excess: float) -> None:
-    """Take what exceeds a total of 1 off the first masses."""
+    """Subtract `excess`, the part of the total above 1, from the first masses."""
     for i in range(mass.size):
         if excess <= 0:
             return
@@ -401,7 +402,7 @@ def _take_off(mass: Floats, excess: float) -> None:
 
 
 def _raise_losses(mass: Floats, step: float, most: float) -> None:
-    """Move mass up by one step until the mass under Q is at most that."""
+    """Move mass up by one step, so that the mass under Q is at most `most`."""
     middle = mass.size // 2
     other = np.exp(-step * (np.arange(mass.size) - middle))
     over = math.fsum((mass * other).tolist()) * (1 + 4 * U) + 64 * U - most
@@ -416,8 +417,8 @@ def _raise_losses(mass: Floats, step: float, most: float) -> None:
 def _complete(mass: Floats, infinite: float) -> None:
     """Make the probabilities add up to 1 or a little more, never to less.
 
-    What exceeds 1 is below the last digit of the largest, and is taken off the lowest
-    losses by who reads them.
+    The excess is below the last digit of the largest mass; readers take it off the
+    lowest losses.
     """
     i = int(np.argmax(mass))
     for _ in range(4):

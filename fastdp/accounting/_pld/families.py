@@ -28,16 +28,16 @@ from fastdp.accounting._pld.sampled_loss import SampledGaussianLoss
 from fastdp.accounting._pld.subset_loss import SubsetGaussianLoss
 from fastdp.exceptions import UnsupportedEventError
 
-#: Largest losses beyond these are left to the bound by rho.
+#: Use only the bound by rho if the largest loss is outside this range.
 PURE = (Fraction(1, 10**9), Fraction(500))
 
-#: Noise beyond these is left to the bound by rho.
+#: Use only the bound by rho if the noise, for sensitivity 1, is outside this range.
 _NOISE = (Fraction(1, 1000), Fraction(10**7))
 
-#: Least mass of all finite losses together.
+#: Count all losses as infinite if the finite ones have less mass than this.
 _LEAST_FINITE = 1e-300
 
-#: ln of the mass of the noise that is given up where a sample is taken.
+#: ln of the tail mass of the noise that counts as lost on a sample.
 _LOG_TAIL = -700.0
 
 
@@ -48,7 +48,7 @@ _LOG_TAIL = -700.0
 class ConcentratedLoss(Loss):
     """A loss of which only K(t) <= rho t (1 + t) is known.
 
-    No contour and no grid is tried with it: what is left is Chernoff's bound.
+    It has no contour and no grid, so only Chernoff bounds apply.
     """
 
     rho: Fraction
@@ -62,14 +62,14 @@ class ConcentratedLoss(Loss):
 class Sided:
     """One direction of a step.
 
-    `loss` are the finite losses, given that none is infinite (None where all are 0):
-    the loss itself, or what dominates it where it is not `exact`. Then `least` serves
-    lower bounds (None for no loss at all).
+    `loss` is the loss, given that it is finite (None if it is 0). If `exact`, it is the
+    loss itself; else it dominates the loss, and `least` serves for lower bounds (None
+    for no loss at all).
     """
 
     loss: Loss | None = None
-    lost: Fraction = Fraction(0)  # mass at infinity, or more
-    sure: Fraction = Fraction(0)  # mass at infinity, or less
+    lost: Fraction = Fraction(0)  # upper bound of the mass at infinity
+    sure: Fraction = Fraction(0)  # lower bound of the mass at infinity
     exact: bool = True
     least: Loss | None = None
 
@@ -78,9 +78,9 @@ class Sided:
 class Step:
     """What one event adds: losses for the removal and for the addition of a record.
 
-    `rho` bounds the zero-concentrated privacy of what is not lost, if it is known;
-    where losses are exact it must hold of them. `closed` is the profile of the step
-    alone, if it has a closed form.
+    `rho` bounds the zero-concentrated privacy of the finite losses, if it is known; if
+    losses are exact, it must hold for them. `closed` is the profile of the step alone,
+    if it has a closed form.
     """
 
     removal: Sided
@@ -89,7 +89,7 @@ class Step:
     closed: ClosedForm | None = None
 
 
-#: A step that loses nothing: what is sure of a step of which nothing is.
+#: A step that loses nothing: the lower bound of a step of which nothing is known.
 NOTHING = Step(Sided(), Sided(), Fraction(0))
 
 
@@ -99,7 +99,7 @@ def loosened(sided: Sided) -> Sided:
 
 
 def between(step: Step, least: Step) -> Step:
-    """Return a step for upper bounds with the losses of another for lower ones."""
+    """Return `step` for upper bounds, with the losses of `least` for lower bounds."""
     removal, addition = (
         Sided(
             above.loss,
@@ -118,9 +118,9 @@ def between(step: Step, least: Step) -> Step:
 
 
 def either_order(step: Step, least: Step) -> Step:
-    """Return a step between two where either of two datasets may be the first.
+    """Return a step between two, if either of two datasets may be the first.
 
-    The removal's losses serve lower bounds in both directions.
+    The removal's losses of `least` serve for lower bounds in both directions.
     """
     return between(step, Step(least.removal, least.removal, least.rho))
 
@@ -145,7 +145,7 @@ def bounded(rho: Fraction, least: Loss | None = None) -> Step:
 
 
 class Family(ABC):
-    """A pair of laws, or two for both directions, of one step."""
+    """The dominating pair of one step, or one pair for each direction."""
 
     @abstractmethod
     def step(self) -> Step:
@@ -161,9 +161,9 @@ class Family(ABC):
 
 @dataclass(frozen=True)
 class GaussianFamily(Family):
-    """Gaussian noise, or what lies between two such laws."""
+    """Gaussian noise, or a mechanism between two such laws."""
 
-    square: Fraction  # of sensitivity over standard deviation
+    square: Fraction  # (sensitivity/standard deviation)^2
     least: Fraction | None = None  # for lower bounds, if `square` is for upper ones
 
     def step(self) -> Step:
@@ -196,7 +196,7 @@ class GaussianFamily(Family):
         return symmetric(SubsetGaussianLoss(removal, addition), self.square / 2)
 
     def _between(self, step: Step, make: Callable[[GaussianFamily], Step]) -> Step:
-        """Return the step with the laws of the lower bounds, if doubles tell them."""
+        """Add the laws for lower bounds to `step`, if they differ in doubles."""
         least = self.least
         if least is None or float(least) == float(self.square):
             return step
@@ -217,9 +217,9 @@ class AtomFamily(Family):
 
     removal: Atoms
     addition: Atoms
-    rho: Fraction | None = None  # bound of what is not lost
-    loss: Loss | None = None  # the finite losses, in a better form than their list
-    unit: Fraction | None = None  # what all losses are multiples of
+    rho: Fraction | None = None  # bounds the finite losses
+    loss: Loss | None = None  # the finite losses, in a better form than a list
+    unit: Fraction | None = None  # all losses are multiples of it
 
     def step(self) -> Step:
         lows = self.removal.lowered(), self.addition.lowered()
@@ -238,7 +238,7 @@ class AtomFamily(Family):
         return AtomFamily(*laws, self._rho())._of(laws, lows)
 
     def _subset(self, rate: Fraction) -> Step:
-        """Return the law for both directions, which the inner law must hold for."""
+        """Return the law for both directions; the inner law must hold for both."""
         if self.removal is not self.addition:
             raise UnsupportedEventError(
                 "a mechanism on a subset of fixed size must have one law of the "
@@ -248,7 +248,7 @@ class AtomFamily(Family):
         return AtomFamily(law, law, self._rho()).step()
 
     def _rho(self) -> Fraction | None:
-        """Return the bound that also holds of a sample: if nothing is lost."""
+        """Return the rho that also bounds a sample; None if some mass is lost."""
         return self.rho if self.removal.lost == self.addition.lost == 0 else None
 
     def _of(
@@ -256,7 +256,7 @@ class AtomFamily(Family):
         laws: tuple[Atoms, Atoms],
         lows: tuple[Atoms, Atoms],
     ) -> Step:
-        """Return the step of laws for upper and of laws for lower bounds."""
+        """Return the step with `laws` for upper bounds and `lows` for lower bounds."""
         sides = [self._sided(law, low) for law, low in zip(laws, lows, strict=True)]
         return Step(sides[0], sides[0] if laws[0] is laws[1] else sides[1], self.rho)
 
@@ -291,15 +291,15 @@ class AtomFamily(Family):
 class IntervalFamily(Family):
     """A density e^(l/2) on (-epsilon, epsilon), with atoms (Laplace noise) or without.
 
-    With them it dominates choices by noise, without them what is of bounded range
-    epsilon. Of one choice the profile is attained, at each point by another mechanism;
-    of several, what one mechanism attains serves lower bounds.
+    With atoms it dominates choices by noise, without them every mechanism of bounded
+    range epsilon. For one choice each point of the profile is attained, by different
+    mechanisms; for several, what one mechanism attains serves for lower bounds.
     """
 
     epsilon: Fraction  # the largest loss
     rho: Fraction
     ends: bool = True
-    least: Family | None = None  # serves lower bounds; None for the loss itself
+    least: Family | None = None  # for lower bounds; None for the loss itself
     alone: bool = True  # whether the profile of one step is attained
 
     def step(self) -> Step:
@@ -327,7 +327,7 @@ class DiscreteGaussianFamily(Family):
 
     loss: DiscreteGaussianLoss
     rho: Fraction
-    #: What samples of it lie between, where the list of its losses is too long.
+    #: Gaussian laws that bound its samples, if the list of its losses is too long.
     around: GaussianFamily | None = None
 
     def step(self) -> Step:
@@ -348,7 +348,7 @@ class DiscreteGaussianFamily(Family):
 
 @dataclass(frozen=True)
 class LooseFamily(Family):
-    """A pair that dominates, and what a mechanism attains, if that is known."""
+    """A dominating pair, and a pair that some mechanism attains, if known."""
 
     pair: Family
     least: Family | None = None
@@ -366,9 +366,9 @@ class LooseFamily(Family):
 
 @dataclass(frozen=True)
 class FailingFamily(Family):
-    """What is another mechanism but with a probability of at most `lost`.
+    """A mechanism that equals `inner` except with a probability of at most `lost`.
 
-    Which of both it is does not depend on the data. Nothing is known from below.
+    Whether it does is independent of the data. There is no lower bound.
     """
 
     inner: Family
@@ -392,7 +392,7 @@ class FailingFamily(Family):
 
 @dataclass(frozen=True)
 class BoundedFamily(Family):
-    """A mechanism of which rho is all that is used; sampling only lowers it."""
+    """A mechanism of which only rho is used; sampling can only lower it."""
 
     rho: Fraction
 
@@ -404,7 +404,7 @@ class BoundedFamily(Family):
 
 
 def two_points(epsilon: Fraction, lost: Fraction = Fraction(0)) -> Family:
-    """Randomized response dominates all that is epsilon-private."""
+    """Return randomized response, which dominates (epsilon, `lost`)-privacy."""
     rho = conversions.rho_of_pure(epsilon)
     if epsilon > 0 and not PURE[0] <= epsilon <= PURE[1] and lost == 0:
         return BoundedFamily(rho)

@@ -1,6 +1,6 @@
-"""The profile of a law of so few losses that it is a sum over them.
+"""The profile of a law with so few losses that delta is a sum over them.
 
-The masses of sums are multinomial; of equal randomized responses, binomial.
+Sums of losses have multinomial masses; sums of equal randomized responses, binomial.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from fastdp.accounting._pld.listed_loss import ListedLoss, pure_loss
 from fastdp.accounting._pld.losses import Floats, U, numbers
 from fastdp.accounting._response import LARGEST_ODDS, log_moment, log_worst
 
-#: Most sums that are listed, and most equal responses.
+#: Most sums of losses to list; most equal randomized responses.
 MOST_SUMS, MOST_SIGNS = numbers(256), 4 * 10**9
 
-#: Standard deviations and atoms that masses are listed beyond the mode.
+#: List masses within _REACH standard deviations plus _REACH_FLAT atoms of the mode.
 _REACH, _REACH_FLAT = 14, 60
 
 
@@ -62,7 +62,7 @@ class Sums:
         return self.losses[i] + self.losses[j], level + twice, 0.0
 
     def _multinomial(self, count: int) -> tuple[Floats, Floats, float]:
-        """Return sums, masses and their errors, taking in one value after the other."""
+        """Return sums, log masses and their error, adding one value after the other."""
         logs = np.log(np.arange(1, count + 1))
         most = count * (2 * math.log(count) + float(np.abs(self.log_masses).max()))
         step = 2.0 ** (math.frexp(most)[1] - 52)  # sums of its multiples are exact
@@ -87,7 +87,7 @@ class Sums:
 
 
 def _split(values: Floats, step: float) -> tuple[Floats, Floats]:
-    """Return multiples of a power of two, and what is left."""
+    """Split values into multiples of `step`, a power of two, and remainders."""
     whole = np.rint(values / step) * step
     return whole, values - whole
 
@@ -126,7 +126,7 @@ class FiniteProfile(Pointwise):
         total = float(np.exp(level - peak) @ -np.expm1(-gap))
         if total <= 0:
             return -math.inf
-        # Positive terms; differences of losses are covered by `blur`.
+        # All terms are positive; `blur` covers the errors of differences of losses.
         slack = self._error + U * (60 + math.log2(gap.size) + 4 * abs(peak))
         return min(0.0, peak + math.log(total) + sign * slack)
 
@@ -135,7 +135,7 @@ class FiniteProfile(Pointwise):
 
 
 def finite_profile(steps: Sequence[tuple[ListedLoss, int]]) -> Pointwise | None:
-    """Return the profile where all sums of losses can be listed."""
+    """Return the profile if all sums of losses can be listed, else None."""
     if len(steps) == 1 and steps[0][1] <= MOST_SIGNS:
         loss, count = steps[0]
         if loss.unit is not None and loss == pure_loss(loss.unit):
@@ -164,8 +164,8 @@ def _together(one: Sums, other: Sums) -> Sums:
 class SignsProfile(Pointwise):
     """The profile of up to `MOST_SIGNS` equal randomized responses.
 
-    Their signs are independent under every tilt; masses are listed where all but a
-    negligible part of the tilted law lies (docs/proofs/accounting.md, section 5).
+    Their signs are independent under every tilt. Masses are listed for all but a
+    negligible part of the tilted law (docs/proofs/accounting.md, section 5).
     """
 
     method = "sum"
@@ -197,7 +197,7 @@ class SignsProfile(Pointwise):
         return Bracket(lower, max(lower, upper - FLAT_SLOP), upper, "sum")
 
     def _saddle(self, near: Fraction) -> Fraction:
-        """Return about the tilt >= 0 under which `near` is the mean."""
+        """Return approximately the tilt >= 0 under which the mean loss is `near`."""
         share = min(float(near / self._whole), 1 - 1e-16)
         e = float(self._epsilon)
         return Fraction(max(0.0, min(math.atanh(share) - e / 2, LARGEST_ODDS) / e))

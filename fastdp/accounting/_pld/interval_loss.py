@@ -1,9 +1,9 @@
 """Losses with an exponential density on an interval, perhaps seen through a sample.
 
 Laplace noise has atoms at both ends and the density e^(l/2) between them; a loss of
-bounded range has that density alone. On a sample losses become ln(1 - rate + rate e^l),
-a function that keeps the order: so any cell of the sample's losses is a cell of the
-inner ones, and its masses under both laws are known (section 1 of
+bounded range has only that density. On a sample a loss becomes ln(1 - rate + rate e^l),
+which is monotone: so each cell of the sample's losses is a cell of the inner losses,
+and its masses under both laws are known (section 1 of
 docs/proofs/numerical_accounting.md).
 """
 
@@ -44,19 +44,19 @@ from fastdp.accounting._pld.losses import (
 )
 from fastdp.accounting._series import gauss_legendre
 
-#: Points on which costs are looked at.
+#: Points at which the cost of cells is evaluated.
 _POINTS = 2001
 
-#: Boxes under the density of Laplace noise, and nodes on which it is cut for them.
+#: Nodes at which the density of Laplace noise is cut into boxes.
 _BOX_NODES = 64
 
-#: Losses of Laplace noise up to which each is taken for itself.
+#: Handle at most this many Laplace losses individually.
 _FEW = 2
 
-#: Largest order plus 2, times epsilon, at which the cumulants are known.
+#: Compute K(t) only if epsilon (t + 2) is at most this.
 _MOST_ORDER = 3200.0
 
-#: Nodes on each piece of a quadrature, and in all.
+#: Nodes on each piece of a quadrature; most nodes in all.
 _NODES, _MOST_NODES = 20, 1 << 16
 
 #: Bound of a quadrature's error, relative to the integral of the modulus.
@@ -69,19 +69,19 @@ class _Interval(Loss):
     epsilon: Fraction
     ends: bool
 
-    #: Units by which the inner losses may err, relative to epsilon.
+    #: Bound of the error of inner losses, in units of U epsilon.
     _slip: ClassVar[float]
 
     def _seen(self, inner: Atoms) -> Atoms:
-        """Return what is seen of an inner law."""
+        """Return the law on the sample, given the inner law; here the same."""
         return inner
 
     def _seen_losses(self, inner: Floats) -> Floats:
-        """Return what is seen of inner losses, ascending with them."""
+        """Return the losses on the sample, which ascend with the inner losses."""
         return inner
 
     def law(self, cost: Cost | None, cells: int, upper: bool, log_tail: float) -> Law:
-        """Return the law by cells of the inner loss, merged or split there."""
+        """Return the law by cells of the inner loss, each merged or split."""
         inner = self._with_ends(*self._cells(self._edges(cost, cells), upper))
         found = self._seen(inner)
         law = listed_law(
@@ -107,8 +107,8 @@ class _Interval(Loss):
     def _cells(self, edges: Floats, split: bool) -> tuple[Floats, Floats]:
         """Return inner losses and masses, each cell merged or split to its ends.
 
-        Of the density e^(l/2) both masses between a and b have the ratio e^((a + b)/2),
-        and of the mass under Q the part 1/(1 + e^((b - a)/2)) belongs to b.
+        For the density e^(l/2), the masses under P and Q between a and b have the ratio
+        e^((a + b)/2). A split moves the part 1/(1 + e^((b - a)/2)) of Q's mass to b.
         """
         width = np.diff(edges)
         mass = 2 * self._density(edges[:-1]) * np.expm1(width / 2)
@@ -120,7 +120,7 @@ class _Interval(Loss):
         return losses, mass
 
     def _edges(self, cost: Cost | None, cells: int) -> Floats:
-        """Return edges of inner cells, by what a blur of the seen losses costs."""
+        """Return edges of inner cells, placed by the cost of blurring the losses."""
         e = float(self.epsilon)
         edges = np.linspace(-e, e, cells + 1)
         if cost is not None:
@@ -132,13 +132,13 @@ class _Interval(Loss):
         return np.unique(np.concatenate([[-e, 0.0, e], middle]))
 
 
-# ---- as it is ----------------------------------------------------------------------
+# ---- without sampling --------------------------------------------------------------
 
 
 class LaplaceLaws(TiltedRows):
-    """Tilted: atoms w_+ and w_- and the density c e^((theta + 1/2) loss) between them.
+    """Tilted laws: atoms w_+ and w_-, and the density c e^((theta + 1/2) loss) between.
 
-    By rows: the largest loss, the density and the mass there.
+    `laws` has by rows the largest loss, and the density and the mass there.
     """
 
     def __init__(
@@ -163,7 +163,7 @@ class LaplaceLaws(TiltedRows):
 
     @functools.cached_property
     def boxes(self) -> tuple[Floats, Floats]:
-        """Weights and half lengths (theorem 3): the density rises to its end."""
+        """Weights and half lengths of boxes (theorem 3) below the rising density."""
         length = np.multiply.outer(self._e, np.linspace(0, 2, _BOX_NODES)[1:])
         value = self._top[:, None] * np.exp(-self._rate * length)
         weight = value * length
@@ -174,7 +174,7 @@ class LaplaceLaws(TiltedRows):
         return log_envelope_of([(*self.boxes, self.counts)], y)
 
     def far(self, y: Floats) -> Floats:
-        """Bound |phi| by the atoms and, by parts, the density."""
+        """Bound |phi| by the atoms plus the density, integrated by parts."""
         rest = 2 * np.multiply.outer(self._top, 1 / y)
         return np.asarray((self._above + self._below)[:, None] + rest + 1e-12)
 
@@ -239,9 +239,10 @@ class _LaplaceBatch(Batch):
 class LaplaceLoss(_Interval):
     """A density e^(loss/2) from -epsilon to epsilon, perhaps between atoms; symmetric.
 
-    That of Laplace noise, epsilon = sensitivity/scale, has atoms at epsilon (1/2) and
-    -epsilon (e^-epsilon/2), and the density e^((loss - epsilon)/2)/4. The density
-    without atoms dominates all of bounded range epsilon.
+    The loss of Laplace noise, epsilon = sensitivity/scale, has atoms at epsilon (of
+    mass 1/2) and at -epsilon (of mass e^-epsilon/2), and the density
+    e^((loss - epsilon)/2)/4. The density without atoms dominates every mechanism of
+    bounded range epsilon.
     """
 
     epsilon: Fraction
@@ -286,7 +287,7 @@ class _TiltedLaplace(Tilted):
 
 
 class View(enum.Enum):
-    """How a sample is compared."""
+    """Which neighboring datasets of a sample are compared."""
 
     REMOVAL = 1
     ADDITION = 2
@@ -299,7 +300,7 @@ class IntervalLoss(_Interval):
     """An exponential density between -epsilon and epsilon, on a sample."""
 
     epsilon: Fraction  # > 0; the largest inner loss
-    ends: bool  # whether the density is between atoms, as that of Laplace noise
+    ends: bool  # whether there are atoms at both ends, as for Laplace noise
     rate: Fraction  # of sampling, > 0 and <= 1
     view: View
     _slip = 4.0
@@ -314,7 +315,7 @@ class IntervalLoss(_Interval):
         return value, error + 4 * _QUADRATURE
 
     def tilted(self, theta: float, count: int) -> Tilted:
-        """Return the tilted law, by a quadrature that suits the y asked for."""
+        """Return the tilted law; its quadrature suits the y to compute."""
         return _TiltedInterval(self, theta)
 
     def _seen(self, inner: Atoms) -> Atoms:
@@ -333,7 +334,7 @@ class IntervalLoss(_Interval):
         return np.asarray(np.where(inner > 0, high, low))
 
     def quadrature(self, order: float) -> ScatteredLoss:
-        """Return nodes that serve moments of complex orders up to this modulus.
+        """Return nodes for moments of complex orders, of modulus `order` at most.
 
         Gauss-Legendre nodes on pieces so short that the integrand's logarithm changes
         by at most 7.5 on the ellipse of parameter 4 (section 4 of the proofs).
@@ -357,10 +358,10 @@ class IntervalLoss(_Interval):
         return ScatteredLoss(law.losses, law.masses, law.blur, mass_error=1e-14)
 
     def edge_densities(self, theta: float) -> float:
-        """Return the sum of the densities of loss, times e^(theta loss), at edges.
+        """Return the sum over edges of the loss's density times e^(theta loss).
 
-        Edges are where the density of the sample's loss begins and ends, and between
-        two of them it has no maximum (section 3 of the proofs).
+        Edges are where a density of the sample's loss begins or ends; between its
+        edges it has no maximum (section 3 of the proofs).
         """
         e, q = float(self.epsilon), float(self.rate)
         parts = [(self.view, -e, e)]
@@ -392,7 +393,7 @@ class IntervalLoss(_Interval):
 
     @property
     def atoms_at(self) -> Floats:
-        """The losses with a mass of their own."""
+        """The losses that are atoms."""
         found = self._outer.losses
         if self.ends:
             return found
@@ -409,7 +410,7 @@ class _TiltedInterval(Tilted):
         self.cumulant = self._nodes.cumulant
         self.cumulant_error = self._nodes.cumulant_error + 4 * _QUADRATURE
         self.mean = self._nodes.mean
-        # What does not decay: atoms, also that of subsets at 0.
+        # Atoms do not decay, including the atom of subsets at 0.
         away = np.abs(np.subtract.outer(nodes.losses, loss.atoms_at))
         near = 1e-7 * (loss.span[1] - loss.span[0])
         ends = (away < near).any(axis=1)

@@ -1,6 +1,6 @@
 """Losses of finitely many values: their lists, their samples, and their transforms.
 
-One row for each loss where there are many. The formulas are those of
+Many losses form a table with one row each. The formulas are those of
 docs/proofs/numerical_accounting.md, section 1.
 """
 
@@ -33,28 +33,29 @@ from fastdp.accounting._pld.losses import (
 #: Masses below this are not accurate: they may have been raised to the least double.
 _LEAST = 1e-290
 
-#: Numbers in a table of atoms by nodes that are computed at once, and in all.
+#: Most numbers of a table of atoms by nodes: computed at once, and in all.
 _TABLE, _MOST_TABLE = 1 << 20, 1 << 26
 
-#: Points of a lattice beyond which one is not used.
+#: Use no lattice with more points than this.
 _LONGEST = 1 << 15
 
-#: Most values of a loss in a table with others.
+#: Most values of a loss that shares a table with other losses.
 _MOST_ATOMS = 64
 
 
 @dataclass(frozen=True, eq=False)
 class Atoms:
-    """Losses ln(P/Q) and their masses under P, with what only one law has."""
+    """Losses ln(P/Q), their masses under P, and the mass that only one law has."""
 
     losses: Floats  # finite
     masses: Floats  # positive, within a relative 1e-14
-    lost: Fraction = Fraction(0)  # of P where Q has none: losses at infinity
-    other: float = 0.0  # of Q where P has none, perhaps rounded up by 1e-13
+    lost: Fraction = Fraction(0)  # mass of P where Q has none: an infinite loss
+    other: float = 0.0  # mass of Q where P has none, perhaps rounded up by 1e-13
     blur: float = 0.0  # bound of the errors of the losses
-    sure: Fraction | None = None  # a lower bound, where `lost` is not its value
-    slack: float = 0.0  # what `other` may be above its value
-    #: Whether masses may be far above their values: no lower bound follows from them.
+    sure: Fraction | None = None  # a lower bound of `lost`, if that is not exact
+    slack: float = 0.0  # `other` exceeds its true value by at most this
+    #: Whether masses may be far above their true values, so that they give no lower
+    #: bound.
     doubtful: bool = False
 
     def finite(self, unit: Fraction | None = None) -> ScatteredLoss:
@@ -63,31 +64,31 @@ class Atoms:
         return ScatteredLoss(self.losses, masses, self.blur, unit)
 
     def lowered(self) -> Atoms:
-        """Return the law without what is not certain: for lower bounds."""
+        """Return the law with only its certain masses, for lower bounds."""
         sure = self.lost if self.sure is None else self.sure
         other = max(0.0, self.other - self.slack)
         kept = self.masses >= _LEAST
         if kept.all() and sure == self.lost and other == self.other:
             return self
         losses, masses = self.losses[kept], self.masses[kept]
-        if not kept.all():  # what Q has there stays, P's is left out
+        if not kept.all():  # keep Q's mass there, drop P's
             other = max(other, self._beside(kept) - self._slip)
         return Atoms(losses, masses, sure, other, self.blur, doubtful=self.doubtful)
 
     @property
     def _slip(self) -> float:
-        """What a sum of Q's masses may err by."""
+        """A bound of the error of a sum of Q's masses."""
         return 1e-13 + self.losses.size * U + 2 * self.blur
 
     def _beside(self, kept: npt.NDArray[np.bool_]) -> float:
-        """Return what Q has where P has nothing, or masses that are not kept."""
+        """Return Q's mass where P has none, or a mass that is not kept."""
         others = np.exp(np.log(self.masses[kept]) - self.losses[kept])
         return 1 - math.fsum(others)
 
     def _split(self) -> Atoms:
-        """Return the law where what may have been raised is lost: an upper one.
+        """Return an upper law in which masses that may have been raised are lost.
 
-        A mass of P that was raised to the least double says nothing of Q's.
+        A mass of P that was raised to the least double does not determine Q's.
         """
         kept = self.masses >= _LEAST
         if kept.all():
@@ -131,7 +132,7 @@ class Atoms:
         signed = self.losses if removal else -self.losses
         losses, error = sampled_loss(rate, signed)
         blur = float(np.max(error, initial=0.0)) + self.blur
-        if not removal:  # what only P had is now seen at both datasets
+        if not removal:  # mass that only P had now has a finite loss
             losses = -losses
             masses, lost, sure = self.masses, Fraction(0), None
             own, value = float(self.lost), -least
@@ -144,7 +145,7 @@ class Atoms:
             losses, masses = np.append(losses, value), np.append(masses, own)
             blur = max(blur, 4 * U * abs(value))
         order = np.argsort(losses, kind="stable")
-        # Seen from Q: with the record, nothing is new; without it, what Q alone had.
+        # Mass of Q where P has none: none for a removal; for an addition, part q of it.
         other, slack = (0.0, 0.0) if removal else (q * self.other, q * self.slack)
         return Atoms(
             losses[order],
@@ -160,8 +161,8 @@ class Atoms:
     def subset(self, rate: Fraction) -> Atoms:
         """Return a law for subsets of fixed size, one record replaced, either way.
 
-        The law must hold for both directions. Above 0 it is that of the removal, below
-        that of the addition on a Poisson sample, and the rest of the mass is at 0.
+        The law must hold for both directions. On a Poisson sample, it is the removal's
+        above 0 and the addition's below 0; the rest of the mass is at 0.
         """
         high, low = self.sampled(rate, True), self.sampled(rate, False)
         above, below = high.losses > 0, low.losses < 0
@@ -197,7 +198,7 @@ def sampled_loss(rate: Fraction, loss: Floats) -> tuple[Floats, Floats]:
 
 
 class _AtomRows(Batch):
-    """Losses of as many values each."""
+    """Losses with equally many values, one row each."""
 
     def __init__(self, losses: tuple[AtomLoss, ...], counts: tuple[int, ...]) -> None:
         self.losses = np.array([loss.losses for loss in losses])
@@ -268,7 +269,7 @@ class ListedLoss(Loss):
     unit: Fraction | None
 
     def cumulants(self, t: Floats) -> tuple[Floats, Floats]:
-        """Return K(t), a sum of as many terms."""
+        """Return K(t), a sum over the values."""
         losses, value = self.losses, np.empty_like(t)
         rows = max(1, _TABLE // losses.size)
         for i in range(0, t.size, rows):
@@ -285,7 +286,7 @@ class ListedLoss(Loss):
         return self.mass_error + 4 * U * float(np.abs(self.log_masses).max())
 
     def law(self, cost: Cost | None, cells: int, upper: bool, log_tail: float) -> Law:
-        """Return the list, in cells where it is long."""
+        """Return the list of values, merged into cells if it is long."""
         masses, error = np.exp(self.log_masses), self._rounded
         law = listed_law(self.losses, masses, upper, blur=self.blur, error=error)
         return in_cells(law, cost, cells, upper)
@@ -379,9 +380,9 @@ class TiltedAtoms(Tilted):
         weights: Floats,  # probabilities under the tilt
         cumulant: tuple[float, float],  # K(theta) and a bound of its error
         rounding: float,  # bound of the weights' relative errors
-        blur: float,  # and of the losses' absolute ones
+        blur: float,  # bound of the losses' absolute errors
         missing: float = 0.0,  # bound of the probability of other values
-        mean: float | None = None,  # about the mean, if not that of the weights
+        mean: float | None = None,  # an approximate mean; None: that of the weights
     ) -> None:
         self.cumulant, self.cumulant_error = cumulant
         self._weight = weights

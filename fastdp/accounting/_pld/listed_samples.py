@@ -1,4 +1,4 @@
-"""Samples whose laws are listed: records replaced, known to be drawn, drawn again.
+"""Samples with listed laws: replaced records, public samples, repeated draws.
 
 The pairs and the proofs are in docs/proofs/amplification.md, section 5. Laws with a
 density are listed by cells: split to their ends for upper bounds, merged for lower
@@ -33,17 +33,18 @@ from fastdp.exceptions import UnsupportedEventError
 #: Cells of the bulk of a law, and of each of its tails.
 _BULK, _TAIL = 6000, 500
 
-#: Standard deviations of the bulk and of the tails of Gaussian noise.
+#: Gaussian noise: the bulk ends at _NEAR standard deviations, the tails at _FAR.
 _NEAR, _FAR = 8.0, 37.0
 
-#: Standard deviations on both sides that are listed of discrete Gaussian noise, and
-#: most integers.
+#: List discrete Gaussian noise within _REACH standard deviations, if that is at most
+#: _MOST_INTEGERS integers.
 _REACH, _MOST_INTEGERS = 30.0, 1 << 18
 
-#: Masses below this are left out, far below what is taken for lost.
+#: Drop masses below this, or raise them to it for upper bounds; the mass that counts as
+#: lost is far larger.
 _LEAST_MASS = 1e-280
 
-#: The least loss of a list for upper bounds.
+#: Raise the losses of a list for upper bounds to at least this.
 _LEAST_LOSS = -250.0
 
 #: ln of the mass beyond the cells of other laws, which counts as lost.
@@ -55,10 +56,10 @@ _NODES, _ERROR = 12, 1e-13
 #: Fewest cells of a law within a mixture.
 _FEWEST = 64
 
-#: Largest sensitivities over noise: beyond, cells are too wide to be of use.
+#: Largest sensitivity over standard deviation; beyond it, cells are too wide.
 _LARGEST = 40.0
 
-#: Returns at points the log density of noise around 0, what is to be added to it
+#: A function of points: the log density of noise around 0, what to add to it for noise
 #: around 1 and around -1, and the size of the terms of these two.
 Densities = Callable[[Floats], tuple[Floats, Floats, Floats, Floats]]
 
@@ -69,7 +70,7 @@ Densities = Callable[[Floats], tuple[Floats, Floats, Floats, Floats]]
 def replaced_gaussian(square: Fraction, least: Fraction, rate: Fraction) -> Step | None:
     """Return the step of Gaussian noise; `square` is mu^2, `least` for lower bounds.
 
-    None where there is too little noise for cells.
+    Return None if there is too little noise for cells.
     """
     if not 0 < square <= _LARGEST**2:
         return None
@@ -135,7 +136,7 @@ def replaced_discrete_laplace(
 ) -> Step | None:
     """Return the step of discrete Laplace noise moved by `shift` steps of cost `each`.
 
-    Beyond `shift` on either side all ratios are those at its end.
+    Beyond `shift` on either side, all ratios equal those at `shift`.
     """
     if not Fraction(1, 10**6) <= each * shift <= 300:
         return None
@@ -151,8 +152,8 @@ def replaced_discrete_laplace(
 def replaced_pure(epsilon: Fraction, lost: Fraction, rate: Fraction) -> Step:
     """Return the step where (epsilon, `lost`) is all that is known; rate < 1.
 
-    A record brings a ratio of e^epsilon or e^-epsilon, one record the one and the
-    other the other.
+    Each of the two records has a ratio of e^epsilon or e^-epsilon; they do not both
+    have e^epsilon.
     """
     e = float_up(epsilon)
     if e > 700:
@@ -184,8 +185,8 @@ def _mixed(
 ) -> tuple[Floats, Floats, float]:
     """Return losses, masses under P, and a bound of the losses' errors.
 
-    From ln of the masses of the noise around 0, and what is to be added to them around
-    1 and around -1.
+    `logs` are ln of the masses of noise around 0; `up` and `down` are to be added to
+    them for noise around 1 and around -1.
     """
     first, error = sampled_loss(rate, up)
     second, other = sampled_loss(rate, down)
@@ -199,7 +200,7 @@ def _mixed(
 def _listed(
     logs: Densities, edges: Floats, rate: Fraction, scale: float, upper: bool
 ) -> Atoms:
-    """Return the cells between the edges, on which the loss rises."""
+    """Return the law by cells between the edges; the loss must rise along them."""
     q, rest = float(rate), float(1 - rate)
 
     def loss(x: Floats) -> tuple[Floats, Floats, Floats]:
@@ -230,7 +231,7 @@ def _listed(
 
 
 def _with_tails(law: Atoms, beyond: float, upper: bool) -> Atoms:
-    """Return a law with what lies beyond its cells: lost, or left out below."""
+    """Return a law with the mass beyond its cells lost (`upper`) or left out."""
     if not upper:
         return _trimmed(law, upper)
     masses = law.masses.copy()
@@ -249,7 +250,7 @@ def _sorted(law: Atoms | None, losses: Floats, masses: Floats, blur: float) -> A
 
 
 def _between(above: Atoms, below: Atoms) -> Step:
-    """Return the step of a law for upper bounds and of one for lower ones."""
+    """Return the step with one law for upper bounds and one for lower bounds."""
     upper, lower = AtomFamily(above, above).step(), AtomFamily(below, below).step()
     return between(upper, lower)
 
@@ -286,7 +287,7 @@ def listed(step: Step, upper: bool, cells: int = _BULK) -> Atoms:
 def _atoms_of(law: Law, lost: Fraction, upper: bool) -> Atoms:
     share = float(1 - lost)
     whole = lost + (1 - lost) * Fraction(law.lost)
-    # What is below the least loss goes up to it; Q has a part of its mass for itself.
+    # Raise smaller losses to _LEAST_LOSS; then Q has some mass where P has none.
     losses = np.maximum(law.loss, _LEAST_LOSS) if upper else law.loss
     masses = law.mass * share
     found = _trimmed(Atoms(losses, masses, whole, float(whole), sure=lost), upper)
@@ -296,8 +297,8 @@ def _atoms_of(law: Law, lost: Fraction, upper: bool) -> Atoms:
     spare = 1 - float(whole) - math.fsum(other)
     if spare >= 0:
         return replace(found, other=float(whole) + spare)
-    # The least loss carries a bound of a tail's mass, and more of Q than there is:
-    # that mass goes up to a loss of 0.
+    # The least loss carries an upper bound of a tail's mass, and so more mass of Q than
+    # is left: raise that mass to a loss of 0.
     masses = found.masses.copy()
     moved = float(masses[0])
     left = max(0.0, 1 - float(whole) - math.fsum(other[1:]))
@@ -312,14 +313,14 @@ def _atoms_of(law: Law, lost: Fraction, upper: bool) -> Atoms:
 
 
 def _trimmed(law: Atoms, upper: bool) -> Atoms:
-    """Return a law without masses that doubles do not bear: raised, or left out."""
+    """Raise masses below `_LEAST_MASS` to it (`upper`), or drop them."""
     masses = np.maximum(law.masses, _LEAST_MASS) if upper else law.masses
     kept = masses >= _LEAST_MASS
     return replace(law, losses=law.losses[kept], masses=masses[kept])
 
 
 def known(step: Step, rate: Fraction) -> Step:
-    """Return the step of a sample of which it may be known who is in it.
+    """Return the step of a sample whose members may be known.
 
     With probability 1 - rate the loss is 0, else that of the step.
     """
@@ -360,7 +361,7 @@ def drawn(
     rest : float
         A bound of the probability of more draws, which count as lost.
     step_of : callable
-        Returns the step for a group of so many.
+        Returns the step for a group of that size.
     rate : Fraction
         The probability that it is drawn at all, or a little more.
     one_more : bool
@@ -379,7 +380,7 @@ def drawn(
     law = Atoms(losses[order], masses[order], lost, float(lost), sure=Fraction(0))
     law = _trimmed(law, True)
     family = AtomFamily(law, law)
-    # From below, a mechanism that does not see how often a record is drawn.
+    # Lower bounds: a mechanism that ignores how often a record is drawn.
     one = listed(step_of(1), False)
     below = AtomFamily(one, one).sampled(rate * (1 - Fraction(1, 10**14)))
     if one_more:

@@ -1,11 +1,11 @@
 """Privacy losses that the contour accountant composes, each with proved bounds.
 
 For a dominating pair (P, Q) of one step, L = ln(dP/dQ) under P and
-M(z) = E exp(z L; L < infinity). A loss tells K(t) = ln M(t) for real t > 0; tilted at
-theta it tells phi(y) = M(theta + iy)/M(theta) and a bound of |phi| that does not grow
-with y. Everything has an error bound. Of a composition sums over its steps are enough:
-a kind of loss may have a `Batch`, with one table for all losses where a loop would take
-them one by one. The theorems are those of docs/proofs/numerical_accounting.md.
+M(z) = E exp(z L; L < infinity). A loss gives K(t) = ln M(t) for real t > 0; tilted at
+theta it gives phi(y) = M(theta + iy)/M(theta) and a bound of |phi| that does not grow
+with y. Everything has an error bound. A composition needs only sums over its steps, so
+a kind of loss may have a `Batch`: one table for all losses instead of a loop over them.
+The theorems are those of docs/proofs/numerical_accounting.md.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ PER_OCTAVE = 6
 #: Indices of orders are at least -FARTHEST and below FARTHEST.
 FARTHEST = 600
 
-#: All orders of the grid, that of index i at i + FARTHEST.
+#: All orders of the grid; the order of index i is at i + FARTHEST.
 ORDERS = np.exp2(np.arange(-FARTHEST, FARTHEST) / PER_OCTAVE)
 
 
@@ -51,7 +51,7 @@ CAP = 1 << 30
 
 
 def numbers(arrays: int) -> int:
-    """Return how many doubles each of so many arrays may have."""
+    """Return how many doubles each of `arrays` arrays may hold."""
     return CAP // (8 * arrays)
 
 
@@ -73,7 +73,7 @@ def on_grid(indices: Indices) -> Indices:
 
 def log_chernoff(t: Floats) -> Floats:
     """Return ln C(t), C(t) = max over x of (1 - e^-x) e^(-tx), for t > 0."""
-    # Both terms have one sign: t ln t - (1 + t) ln(1 + t) would lose all digits of it.
+    # Both terms have the same sign; t ln t - (1 + t) ln(1 + t) would cancel.
     return np.asarray(-t * np.log1p(1 / t) - np.log1p(t))
 
 
@@ -118,7 +118,7 @@ class Tilted(ABC):
 
     cumulant: float  # K(theta)
     cumulant_error: float
-    mean: float  # about that of the tilted loss
+    mean: float  # an approximate mean of the tilted loss
 
     @abstractmethod
     def envelope(self, y: Floats) -> Floats:
@@ -134,10 +134,10 @@ class Tilted(ABC):
 
 @dataclass(frozen=True)
 class Loss(ABC):
-    """One step, in one direction; hashable, so that what is computed can be kept."""
+    """One step, in one direction; hashable, so that results can be cached."""
 
-    #: Makes a `Batch` of losses of this class, not of a subclass, of one width, and
-    #: their counts; None where they go one by one.
+    #: Makes a `Batch` of losses of this class (not of a subclass) and of one width, and
+    #: their counts; None if losses are handled one by one.
     batch: ClassVar[Callable[[Any, tuple[int, ...]], Batch] | None] = None
 
     #: Whether all its values are listed.
@@ -146,12 +146,12 @@ class Loss(ABC):
     #: How wide a loss's row in a table is; 0 for one that has none.
     width = 1
 
-    #: How many exponentials a node of a contour takes, or so.
+    #: About how many exponentials a node of a contour takes.
     terms = 5
 
     @abstractmethod
     def cumulants(self, t: Floats) -> tuple[Floats, Floats]:
-        """Return K(t) for t > 0 and bounds of its errors; infinite where given up."""
+        """Return K(t) for t > 0 and bounds of its errors; infinite where unknown."""
 
     def tilted(self, theta: float, count: int) -> Tilted:
         """Return the law tilted at `theta`, good enough for `count` steps.
@@ -164,7 +164,7 @@ class Loss(ABC):
         raise OverflowError("a loss without a contour")
 
     def law(self, cost: Cost | None, cells: int, upper: bool, log_tail: float) -> Law:
-        """Return the law in about so many cells, placed where a blur costs most.
+        """Return the law in about `cells` cells, placed where a blur costs most.
 
         Tails of a mass of e^log_tail may be lost (upper) or left out (lower).
 
@@ -176,11 +176,11 @@ class Loss(ABC):
         raise OverflowError("a loss that is not known by cells")
 
     def spacing(self) -> Fraction | None:
-        """Return what all losses are multiples of, if there is such a number."""
+        """Return a number of which all losses are multiples, or None."""
         return None
 
     def lattice(self, log_tail: float) -> Lattice | None:
-        """Return the law on a lattice, but for tails below e^log_tail; None if off."""
+        """Return the law on a lattice, without tails below e^log_tail, or None."""
         return None
 
 
@@ -188,21 +188,23 @@ class Loss(ABC):
 
 _LOWEST = -1e5
 
-#: Boxes of a law that are not put together by size.
+#: Merge the boxes of a law by size if there are more than this.
 _FEW_BOXES = 512
 
-#: Boxes of more rows than this are taken together, by size: 2^(1/_SIZES) apart.
+#: Merge the boxes of all rows if there are more rows than _FEW_ROWS; sizes are
+#: 2^(1/_SIZES) apart.
 _FEW_ROWS, _SIZES = 2, 16
 
-#: Numbers in a table of rows by nodes that is computed at once.
+#: Most numbers of a table of rows by nodes that is computed at once.
 _TABLE = 1 << 15
 
-#: 1 - sin v/v in powers of v^2, the first rounded down by more than sums err, and v^2
-#: up to which S(v) = sin v/v: beyond, a later lobe is above.
+#: Coefficients of 1 - sin v/v in powers of v^2; the first one is rounded down by more
+#: than the sum's error. S(v) = sin v/v up to v^2 = _RISING; beyond, a later lobe is
+#: higher.
 _SINC = ((1 - 16 * U) / 6, -1 / 120, 1 / 5040, -1 / 362880)
 _RISING = 6.52
 
-#: Weights and half lengths of uniform laws below others', by rows, and counts.
+#: Weights and half lengths of uniform laws below given laws, by rows, and counts.
 Boxes = tuple[Floats, Floats, Floats]
 
 
@@ -239,7 +241,7 @@ class TiltedBatch(ABC):
 
     @abstractmethod
     def log_envelope(self, y: Floats) -> Floats:
-        """Bound the sum of ln |phi| from y > 0 on by what does not grow with y."""
+        """Return upper bounds of the sum of ln |phi| that do not grow with y."""
 
     @abstractmethod
     def nodes(self, step: float, count: int) -> tuple[Tilt, Nodes]:
@@ -247,7 +249,7 @@ class TiltedBatch(ABC):
 
 
 class Batch(ABC):
-    """Losses with their counts, of which only sums are asked for."""
+    """Losses with their counts; it computes only sums over them."""
 
     @abstractmethod
     def cumulants(self, t: Floats) -> tuple[Floats, Floats]:
@@ -259,7 +261,7 @@ class Batch(ABC):
 
 
 class LoopBatch(Batch):
-    """Losses of any kind, taken one by one."""
+    """Losses of any kind, handled one by one."""
 
     def __init__(self, losses: tuple[Loss, ...], counts: tuple[int, ...]) -> None:
         self._steps = tuple(zip(losses, counts, strict=True))
@@ -320,7 +322,7 @@ class TiltedRows(TiltedBatch):
         """Return phi(y) exp(-iy mean) - 1 by rows, and bounds of its errors."""
 
     def nodes(self, step: float, count: int) -> tuple[Tilt, Nodes]:
-        """Return the sums over rows, counts times each, at y = step, .. count step."""
+        """Return the sums over rows, weighted by counts, at y = step, .. count step."""
         tilt = summed(self.counts, self.cumulant, self.cumulant_error, self.mean)
         y: Floats = np.asarray(step * np.arange(1.0, count + 1))
         width = max(1, _TABLE // self.counts.size)
@@ -333,12 +335,12 @@ class TiltedRows(TiltedBatch):
 
 
 def total(parts: Iterable[tuple[Tilt, Nodes]]) -> tuple[Tilt, Nodes]:
-    """Return the sums of some parts, of one at least."""
+    """Return the sums over at least one part."""
     return functools.reduce(lambda a, b: (a[0] + b[0], a[1] + b[1]), parts)
 
 
 def summed(counts: Floats, value: Floats, error: Floats, mean: Floats) -> Tilt:
-    """Return the sums of K(theta) and of means over rows, counts times each."""
+    """Return the sums of K(theta) and of means over rows, weighted by counts."""
     slip = U * (counts.size + 4)
     return Tilt(
         float(counts @ value),
@@ -356,7 +358,7 @@ def batches_of(steps: tuple[tuple[Loss, int], ...]) -> list[Batch]:
     batches = []
     for (kind, width), found in kinds.items():
         losses, counts = zip(*found, strict=True)
-        # A subclass is another law.
+        # A subclass is a different law: it does not inherit the batch.
         make = kind.batch if width and "batch" in vars(kind) else None
         batches.append((make or LoopBatch)(losses, counts))
     return batches
@@ -372,7 +374,7 @@ def _times(count: int, value: Floats, error: Floats) -> Floats:
 
 
 def powers(centered: Complexes, error: Floats, counts: Floats) -> Nodes:
-    """Return the sum over rows of counts ln(1 + centered), and of what errors do to it.
+    """Return the sum over rows of counts ln(1 + centered), and its error bounds.
 
     (|phi| + D)^k - |phi|^k bounds the error of phi^k when D bounds that of phi.
     """
@@ -429,7 +431,7 @@ def log_envelope_of(boxes: list[Boxes], y: Floats) -> Floats:
     """Bound the sum of ln |phi| by boxes under the laws (theorem 3).
 
     1 - |phi| is at least the sum of weights times 1 - S(half length y). The boxes of
-    many rows are one row, by size, because ln(1 - x) is at most -x.
+    many rows are merged into one row by size: ln(1 - x) is at most -x.
     """
     if sum(count.size for _, _, count in boxes) > _FEW_ROWS:
         weight = np.concatenate([(count[:, None] * w).ravel() for w, _, count in boxes])
@@ -451,7 +453,7 @@ def box_losses(weight: Floats, half: Floats, y: Floats) -> Floats:
 
 
 def _by_size(weight: Floats, half: Floats) -> tuple[Floats, Floats]:
-    """Return boxes with lengths rounded down to one of few; short lists as they are."""
+    """Merge boxes, with lengths rounded down to one of few; keep short lists."""
     if weight.size <= _FEW_BOXES:
         return weight, half
     used = weight > 0
@@ -465,9 +467,9 @@ def _by_size(weight: Floats, half: Floats) -> tuple[Floats, Floats]:
 def unit_steps(turn: Floats, width: int, starts: int) -> tuple[Complexes, Complexes]:
     """Return e^(ik turn) - 1 for 0 < k < width, and for k = 1, 1 + width, ..
 
-    `width` is a power of two; of shapes (rows, width - 1, nodes), (rows, starts,
-    nodes). Each is made of two others, f and g, as f g + f + g: its error is below
-    (4 + 8 log2 k) U k |turn|.
+    The shapes are (rows, width - 1, nodes) and (rows, starts, nodes); `width` is a
+    power of two. Each number is made of two others, f and g, as f g + f + g: its error
+    is below (4 + 8 log2 k) U k |turn|.
     """
     half = np.sin(0.5 * turn)
     near = np.empty((turn.shape[0], width, turn.shape[1]), np.complex128)
@@ -493,7 +495,7 @@ def _doubled(table: Complexes, jump: Complexes) -> None:
 
 
 def one_less_sinc(v: Floats) -> Floats:
-    """Return at most 1 - sup |sin w/w| over w >= v, accurate also for small v.
+    """Return a lower bound of 1 - sup |sin w/w| over w >= v, accurate for small v.
 
     1 - sin v/v is above its Taylor sums of even length, and 1 - S(v) does not fall.
     """
@@ -517,7 +519,7 @@ def one_less_sinc(v: Floats) -> Floats:
 class GaussianLoss(Loss):
     """Gaussian noise on a sum of sensitivity mu standard deviations; symmetric.
 
-    `square` is mu**2, which adds up over steps, so that one loss stands for all.
+    `square` is mu**2, which adds up over steps, so that one loss represents all.
     """
 
     square: float
@@ -548,11 +550,11 @@ class GaussianLoss(Loss):
         return True
 
     def log_ratio(self, x: Floats) -> Floats:
-        """Return the loss at x, of which Q is normal around 0."""
+        """Return the loss at x; under Q, x is normal around 0."""
         return np.asarray(self.square * (2 * x - 1) / 2)
 
     def ratio_error(self, x: Floats, ratio: Floats) -> Floats:
-        """Return a bound of the absolute error of the loss, and of sigma in it."""
+        """Return a bound of the absolute error of the loss, including that of sigma."""
         return np.asarray(16 * U * np.abs(ratio))
 
     def log_density(self, x: Floats) -> Floats:

@@ -1,7 +1,7 @@
-"""The loss where it is shown which of several cases a step is in.
+"""The loss of a step that reveals which of several cases it is in.
 
-The case has one law on both datasets, so the loss is that of the case, with the cases'
-probabilities: M is a mean of moments, and the law a list of all their losses.
+The case has the same law on both datasets, so the loss is that of the case, with the
+case's probability: M is a mean of moments, and the law lists the losses of all cases.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from fastdp.accounting._pld.losses import (
 if TYPE_CHECKING:
     from fastdp.accounting._atoms.plan import Cost
 
-#: Fewest cells of a case, and the K from which on e^K stands for e^K - 1.
+#: Fewest cells of a case; from K = _LARGE on, e^K replaces e^K - 1.
 _FEWEST, _LARGE = 64, 30.0
 
 
@@ -34,14 +34,14 @@ _FEWEST, _LARGE = 64, 30.0
 class MixedLoss(Loss):
     """One of several losses, with these weights; None stands for a loss of 0.
 
-    The weights are right to a unit in the last place; what they stand for adds up to 1.
+    Each weight is within a unit in the last place of a number; these add up to 1.
     """
 
     weights: tuple[float, ...]
     parts: tuple[Loss | None, ...]
 
     def cumulants(self, t: Floats) -> tuple[Floats, Floats]:
-        """Return ln of the mean of e^K, which is at least 1 for what is not lost."""
+        """Return ln of the weighted mean of e^K, each of which is at least 1."""
         known = [
             part.cumulants(t) if part else (np.zeros_like(t), np.zeros_like(t))
             for part in self.parts
@@ -53,7 +53,7 @@ class MixedLoss(Loss):
             near = np.log1p((weights * np.expm1(np.minimum(value, _LARGE))).sum(axis=0))
             share = weights * np.exp(value - top)
             found = np.where(top < _LARGE, near, top + np.log(share.sum(axis=0)))
-            # Each K counts by its share of the moment, which is 1 in all.
+            # Each K counts by its share of the moment; shares add up to 1.
             slip = (share * (error + 8 * U * np.abs(value))).sum(axis=0)
             slip = slip / share.sum(axis=0) + 16 * U * np.abs(found)
         known = np.isfinite(found + slip)
@@ -126,9 +126,9 @@ class _TiltedMixture(Tilted):
 
 
 def mixed(first: Step, second: Step, weight: Fraction) -> Step:
-    """Return the step that is the second one with a probability, and is seen to be.
+    """Return the step that is `second` with probability `weight`, and reveals which.
 
-    Only upper bounds rest on it.
+    It serves only for upper bounds.
     """
 
     def side(a: Sided, b: Sided) -> Sided:

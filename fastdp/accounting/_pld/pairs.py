@@ -1,7 +1,7 @@
 """Dominating pairs, in both directions, from the numbers that facts state.
 
-Where only a guarantee is known, the pair is one that every mechanism with it is
-dominated by (docs/proofs/numerical_accounting.md, section 1).
+If only a guarantee is known, the pair dominates every mechanism that has it
+(docs/proofs/numerical_accounting.md, section 1).
 """
 
 from __future__ import annotations
@@ -39,19 +39,20 @@ from fastdp.accounting.events._privacy_loss import total
 
 _ZERO = Fraction(0)
 
-#: By how much masses of losses l and -l may miss the ratio e^l of a mirrored law.
+#: Count a law as mirrored if the masses of losses l and -l have the ratio e^l within
+#: this relative error.
 _MIRRORED = 8e-15
 
-#: Sampling rates below this likewise.
+#: Count smaller sampling rates as this one, for upper bounds.
 _LEAST_RATE = Fraction(1, 10**18)
 
-#: Standard deviations from which on discrete noise is read by the laws around it.
+#: From this standard deviation on, bound discrete noise by Gaussian laws around it.
 _EXACT = 1 << 20
 
 #: Most atoms of one law.
 _MOST_ATOMS = numbers(512)
 
-#: Units of losses that are finer than their range over this are no use.
+#: Ignore lattice units finer than the losses' range/_FINEST.
 _FINEST = 1 << 22
 
 
@@ -63,8 +64,9 @@ def poisson(family: Family, rate: Fraction) -> Step:
 def subset(family: Family, rate: Fraction) -> Step:
     """Return the step of a subset of fixed size, one record replaced.
 
-    No mechanism attains that law's profile at every epsilon. With a record that the
-    mechanism does not see in place of the other, it attains a Poisson sample's.
+    No mechanism attains that law's profile at every epsilon. If the replacement is a
+    record that the mechanism ignores, it attains a Poisson sample's profile, which
+    serves for lower bounds.
     """
     if rate == 1:
         return family.step()
@@ -72,15 +74,15 @@ def subset(family: Family, rate: Fraction) -> Step:
 
 
 def _sampled(family: Family, rate: Fraction, fixed: bool = False) -> Step:
-    """Return a sample's step; rates that doubles do not bear count as the least one."""
+    """Return a sample's step; tiny rates count as `_LEAST_RATE`."""
     if rate >= _LEAST_RATE:
         return family.sampled(rate, fixed)
-    step = family.sampled(_LEAST_RATE, fixed)  # of it, a sample is what is asked for
+    step = family.sampled(_LEAST_RATE, fixed)  # it contains the sample
     return Step(loosened(step.removal), loosened(step.addition), step.rho)
 
 
 def gaussians(parts: Sequence[tuple[Family, int]]) -> Family | None:
-    """Return the family of a composition of Gaussian ones, None if others are in it."""
+    """Return the family of a composition of Gaussian families; None if any other."""
     square = Fraction(0)
     for family, count in parts:
         if not isinstance(family, GaussianFamily):
@@ -130,17 +132,17 @@ def laplace(epsilon: Fraction, rho: Fraction, least: Family | None = None) -> Fa
 
 
 def noisy_choice(epsilon: Fraction, rho: Fraction) -> Family:
-    """Return that pair, above what a choice of two candidates attains.
+    """Return the Laplace pair, with what a choice of two candidates attains below it.
 
-    Two scores that are as far apart before as after, the other way round: the
-    worse one is chosen with the probability e^(-epsilon/2)/2.
+    The two scores exchange places: before and after, the worse one is chosen with the
+    probability e^(-epsilon/2)/2.
     """
     odds = math.log1p(2 * math.expm1(float(min(epsilon, Fraction(600))) / 2))
     return laplace(epsilon, rho, two_points(Fraction(odds * (1 - 1e-14))))
 
 
 def bounded_range(epsilon: Fraction, rho: Fraction) -> Family:
-    """Return what dominates bounded range, above randomized response of half of it."""
+    """Return the pair that dominates bounded range, above response of epsilon/2."""
     return _interval(epsilon, rho, False, two_points(epsilon / 2))
 
 
@@ -162,7 +164,7 @@ def discrete_gaussian(
     """Return the exact pair where one coordinate moves, else Gaussian ones around it.
 
     `norm` is the largest squared shift, `moved` the number of coordinates that move at
-    most, and `mus` are of Gaussian laws below and above, if they are known.
+    most, and `mus` are the mu of Gaussian laws below and above it, if known.
     """
     around = None
     if mus is not None:
@@ -187,7 +189,7 @@ def _response_masses(shift: int, rate: float) -> Floats:
 
 
 def discrete_laplace(shift: int, rate: Fraction, rho: Fraction) -> Family:
-    """Losses rate (shift - 2x) for x in 0..shift, all noise beyond at the ends."""
+    """Return losses rate (shift - 2x), x in 0..shift; noise beyond is at the ends."""
     if not PURE[0] <= rate * shift <= PURE[1]:
         return BoundedFamily(rho)
     if shift > _MOST_ATOMS:
@@ -225,9 +227,9 @@ def _lattice(
 def truncated(
     shift: int, rate: Fraction, bound: int, lost: Fraction, rho: Fraction
 ) -> Family | None:
-    """Losses rate (shift - 2x) where both laws have mass, else infinite ones.
+    """Return losses rate (shift - 2x) where both laws have mass, else infinite ones.
 
-    None where there are too many.
+    Return None if there are too many.
     """
     if shift > _MOST_ATOMS or not PURE[0] <= rate * shift <= PURE[1]:
         return None
@@ -244,9 +246,9 @@ Law = tuple[tuple[Fraction, ...], tuple[Fraction, ...]]
 
 
 def given(one: Law, other: Law | None, oriented: bool = True) -> Family:
-    """Return laws by their losses and masses; that of addition, if None, follows.
+    """Return the family of given laws; if `other` is None, it follows from `one`.
 
-    If not `oriented`, either law may hold for a dataset in each of several steps.
+    If not `oriented`, each of several steps may have its datasets in either order.
     """
     removal = _atoms_of(*one)
     if other is None:
@@ -314,14 +316,14 @@ def _atoms_of(losses: tuple[Fraction, ...], masses: tuple[Fraction, ...]) -> Ato
     weights = np.maximum(np.array(masses, dtype=np.float64), 5e-324)
     lost, largest = 1 - total(masses), float(np.abs(values).max())
     other = 1 - math.fsum(np.exp(np.log(weights) - values))
-    # Its rounding, and what a mass above 1 would be.
+    # Allow for rounding, also where the masses of Q add up to more than 1.
     slack = 4 * U * (4 + largest)
     other = max(0.0, other) + slack
     return Atoms(values, weights, lost, other, U * largest, slack=2 * slack)
 
 
 def _unit(losses: list[Fraction]) -> Fraction | None:
-    """Return what all losses are multiples of, unless it is too fine to be of use."""
+    """Return a number of which all losses are multiples; None if it is too fine."""
     scale = math.lcm(*{loss.denominator for loss in losses})
     if scale.bit_length() > 4096:
         return None
@@ -330,15 +332,15 @@ def _unit(losses: list[Fraction]) -> Fraction | None:
 
 
 def trade_off(x: tuple[Fraction, ...], f: tuple[Fraction, ...]) -> Family:
-    """Return the pair of max(f, f^-1), which is tested no worse in either order."""
+    """Return the pair of max(f, f^-1), a bound for either order of the datasets."""
     return of_knots(_symmetrized(x, f))
 
 
 def of_knots(knots: Knots) -> AtomFamily:
     """Return the pair of a trade-off function that holds in either order.
 
-    A linear piece over a rate p under which f falls by q has the mass p under Q, q
-    under P; f(0) < 1 and f = 0 are masses that only one of them has.
+    A linear piece of width p on which f falls by q has mass p under Q and q under P.
+    Only P has the mass 1 - f(0), and only Q the width on which f = 0.
     """
     pieces = [(x1 - x0, f0 - f1) for (x0, f0), (x1, f1) in itertools.pairwise(knots)]
     both = [(p, q) for p, q in pieces if q > 0]

@@ -1,10 +1,10 @@
-"""Steps of bounded range, each chosen with the answers before it in view.
+"""Steps of bounded range, each chosen adaptively.
 
-All losses of such a step lie in an interval of length r, and where that lies may depend
-on every answer so far. The worst case of k steps, each chosen anew, has a profile h_k,
-which a lattice bounds from both sides (theorem 21 of
-docs/proofs/numerical_accounting.md). Where there are many steps, Gaussian noise that is
-granted, and in no answer, takes them up (theorem 20).
+All losses of such a step lie in an interval of length r, whose place may depend on
+every earlier answer. The worst case of k adaptive steps has a profile h_k, which a
+lattice bounds from both sides (theorem 21 of docs/proofs/numerical_accounting.md). Many
+steps can instead be absorbed by a Gaussian loss that is added to the bound, but is in
+no answer (theorem 20).
 """
 
 from __future__ import annotations
@@ -21,27 +21,28 @@ from fastdp.accounting._pld.interval_loss import LaplaceLoss
 from fastdp.accounting._pld.listed_loss import ScatteredLoss, pure_loss
 from fastdp.accounting._pld.losses import Floats, GaussianLoss, Indices, Loss, U
 
-#: Points of the lattice in a range, and in all steps together: of one that is not long,
-#: and at most.
+#: Lattice points in a range: at least _POINTS, more as long as all steps together have
+#: at most _SHORT; never more than _SIZE in all steps.
 _POINTS, _SHORT, _SIZE = 160, 2400, 9600
 
-#: Fewest points of a range that are of use.
+#: Use no lattice with fewer points in a range than this.
 _LEAST_POINTS = 12
 
 #: Most steps of one range, and their largest sum of losses, on a lattice.
 _MOST, _FARTHEST = 600, 600
 
-#: Added to every value, against products below the least double; masses below which
-#: a test is left out.
+#: _FLOOR is added to every value, in case a product underflows; tests of a size below
+#: _LEAST are left out.
 _FLOOR, _LEAST = 1e-300, 1e-290
 
-#: Largest square of a step that noise takes up: the theorem allows 6.
+#: Largest square of a step (of half its range) that noise absorbs; the theorem's limit
+#: is 6.
 _LARGEST = 4.0
 
-#: Squares of granted noise to try, in the same units.
+#: Squares of the added noise to try, as multiples of the largest square of a step.
 _TRIED = (2.0, 2.5, 3.0, 4.0, 6.0)
 
-#: Return None for fewer steps than this, counted by squares.
+#: Absorb no fewer steps than this, counted by squares in units of the largest one.
 _FEWEST = 6.0
 
 #: Relative allowance for roundings, which are fewer than a hundred units.
@@ -49,7 +50,7 @@ _MORE = 1 + 1e-13
 
 
 def dominating(steps: Steps) -> list[Steps]:
-    """Return steps that dominate these, by each rule that is of use; perhaps none."""
+    """Return dominating steps by each applicable rule; perhaps none."""
     ranges = _ranges(steps)
     found = [_rest(steps) + _worst(ranges)] if _on_lattices(ranges) else []
     blurred = as_gaussian(steps)
@@ -57,7 +58,7 @@ def dominating(steps: Steps) -> list[Steps]:
 
 
 def attained(steps: Steps, least: Steps) -> Steps:
-    """Return the steps for lower bounds where those of one range are chosen last.
+    """Return steps for lower bounds, the steps of one range chosen adaptively.
 
     `least` are the steps for lower bounds that depend on no answer.
     """
@@ -89,7 +90,7 @@ def _rest(steps: Steps) -> Steps:
 
 
 def _on_lattices(ranges: list[tuple[LaplaceLoss, int]]) -> bool:
-    """Whether lattices are of use, and not too long for all of them."""
+    """Whether lattices are of use, and short enough for all ranges."""
     near = all(n <= _MOST and n * loss.epsilon <= _FARTHEST for loss, n in ranges)
     many = _many(ranges)
     return (
@@ -100,12 +101,12 @@ def _on_lattices(ranges: list[tuple[LaplaceLoss, int]]) -> bool:
 
 
 def _many(ranges: list[tuple[LaplaceLoss, int]]) -> int:
-    """Return for how many ranges there are lattices, 1 at least."""
+    """Return the number of ranges that need a lattice, at least 1."""
     return max(1, sum(n > 1 for _, n in ranges))
 
 
 def _worst(ranges: list[tuple[LaplaceLoss, int]]) -> Steps:
-    """Return one step for all of one range, each of its worst profile."""
+    """Return one step for each range, with the worst-case profile of its steps."""
     many = _many(ranges)
     return tuple(
         (loss if n == 1 else _laws(loss.epsilon, n, _points(n, many))[0], 1)
@@ -114,7 +115,7 @@ def _worst(ranges: list[tuple[LaplaceLoss, int]]) -> Steps:
 
 
 def _points(count: int, many: int) -> int:
-    """Return the points in a range; all lattices of so many take a limited time."""
+    """Return the points in a range, few enough if there are `many` lattices."""
     return min(max(_POINTS, _SHORT // count), math.isqrt(_SIZE**2 // many) // count)
 
 
@@ -136,7 +137,7 @@ def _laws(
 def _worst_case(r: float, count: int, points: int) -> tuple[Floats, Floats, Floats]:
     """Return upper bounds of h_k at l = 0, g, .. k r, and tests of adversaries there.
 
-    For the tests, lower bounds of their power and upper bounds of their size.
+    Tests are given by lower bounds of their power and upper bounds of their size.
     """
     m, g = points, r / points
     t = g * np.arange(m + 1)
@@ -144,7 +145,7 @@ def _worst_case(r: float, count: int, points: int) -> tuple[Floats, Floats, Floa
     p, rest = np.expm1(t[::-1]) * np.exp(t) / math.expm1(r), np.expm1(t) / math.expm1(r)
     p_q, rest_q = p * np.exp(-t), rest * np.exp(t[::-1])
     slack = (64 + 8 * r) * U
-    # From l = -r on, with zeros for what lies beyond the last point.
+    # Losses from l = -r on; values beyond the last point are 0.
     loss = g * np.arange(-m, (count + 1) * m + 1)
     upper = np.where(loss < 0, -np.expm1(np.minimum(loss, 0.0)), 0.0)
     power = np.where(loss < 0, 1.0, 0.0)
@@ -173,7 +174,7 @@ def _largest(
 ) -> tuple[Floats, Indices]:
     """Return bounds of the largest mean of h at l - t and l - t + r, at l >= 0.
 
-    And the best t of the lattice, by its index.
+    Also return the index of the best t on the lattice.
     """
     m = p.size - 1
     value: Floats = np.full(n, -1.0)
@@ -187,7 +188,7 @@ def _largest(
     bend = math.sinh(g / 2) ** 2
     for i in range(m):
         # Between two t, with h on its chords, the mean is a rational curve of second
-        # order: below the middle one of its three points, or between the others.
+        # order: it exceeds both ends only if its middle control point does.
         x, x_less = upper[m - i :][:n], upper[m - i - 1 :][:n]
         y, y_less = upper[2 * m - i :][:n], upper[2 * m - i - 1 :][:n]
         middle = up / (1 + up) * (p[i] * x_less + rest[i] * y_less)
@@ -213,7 +214,8 @@ def _law_above(upper: Floats, unit: Fraction) -> ScatteredLoss:
     before, after = fall / -np.expm1(-gap), np.append(fall[1:] / np.expm1(gap[1:]), 0.0)
     masses = np.zeros(n + 1)
     masses[corners[1:]] = np.maximum(before - after, 0.0)
-    # What rounding left of it at the corners, by sums of positive terms.
+    # Recompute the profile at the corners, by sums of positive terms; raise all masses
+    # if rounding has made it too small.
     bounds = np.zeros(n + 1)
     bounds[corners] = upper[corners]
     below, found, mass, more = math.exp(-g), 0.0, 0.0, 1.0
@@ -232,7 +234,7 @@ def _law_above(upper: Floats, unit: Fraction) -> ScatteredLoss:
 
 
 def _law_below(power: Floats, size: Floats) -> ScatteredLoss:
-    """Return the law of which these are the best tests, and those of its mirror."""
+    """Return the law whose best tests are these and their mirror images."""
     kept = (size >= _LEAST) & (power + size <= 1)
     x = np.concatenate([[0.0], size[kept][::-1]])
     y = np.concatenate([[0.0], power[kept][::-1]])
@@ -268,7 +270,7 @@ def _hull(x: Floats, y: Floats) -> list[int]:
 
 
 def as_gaussian(steps: Steps) -> Steps | None:
-    """Return dominating steps without those of bounded range; None if it is no use."""
+    """Return steps with noise in place of those of bounded range; None if no use."""
     ranges = [(float_up(loss.epsilon) / 2, n) for loss, n in _ranges(steps)]
     if not ranges:
         return None
@@ -281,9 +283,10 @@ def as_gaussian(steps: Steps) -> Steps | None:
 
 
 def _absorbed(start: float, whole: float, largest: float) -> float:
-    """Return a bound of the square that takes up steps of the square `whole` in all.
+    """Bound the square of noise that absorbs steps of the square `whole` in all.
 
-    The x with x - start - m ln(x/start) = whole, or more: Newton's method from above.
+    It is the x with x - start - m ln(x/start) = whole, or more: Newton's method
+    approaches it from above.
     """
     u = largest / start
     m = largest * u / ((1 - u) * -math.log1p(-u)) * _MORE

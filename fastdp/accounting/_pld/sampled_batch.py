@@ -1,9 +1,9 @@
 """Many losses of Gaussian noise on Poisson samples at once, for the contour accountant.
 
-Tables of losses by nodes take the place of a loop over losses. The nodes are real
-(theorem 7a of docs/proofs/numerical_accounting.md, with section 4's addition for
-phi): close enough for the largest y that is asked for, so that one table gives
-K(theta), the mean and phi. Rows with about as many nodes share a table.
+Tables of losses by nodes replace a loop over losses. The nodes are real (theorem 7a of
+docs/proofs/numerical_accounting.md, with section 4's addition for phi) and close enough
+together for the largest y, so that one table gives K(theta), the mean and phi. Losses
+with similar numbers of nodes share a table.
 """
 
 from __future__ import annotations
@@ -35,34 +35,34 @@ from fastdp.accounting._pld.losses import (
     unit_steps,
 )
 
-#: -ln of what a quadrature may err by, before the number of steps: of K at the orders
-#: that plans and Chernoff bounds take, and of K(theta) and phi.
+#: A quadrature may err by e^-aim/steps. The aim is _AIM_ORDERS for K at the orders of
+#: plans and Chernoff bounds, and _AIM for K(theta) and phi.
 _AIM_ORDERS, _AIM = 18.0, 34.0
 
-#: -ln of the inner error, before the number of steps, above which real nodes will not
-#: do: each loss is then taken for itself.
+#: Accept real nodes only if the inner error is at most e^-_NEED/steps; else treat each
+#: loss separately.
 _NEED = 29.0
 
-#: How often real nodes are tried, closer each time, before that.
+#: Try real nodes this often, closer each time, before treating losses separately.
 _TRIES = 3
 
-#: Most nodes of a row: for orders, and for phi; most elements of a table.
+#: Most nodes of a row for orders, and for phi; most elements of a table.
 _MOST_ORDERS, _MOST_NODES, _TABLE = 1 << 14, 1 << 10, 1 << 15
 
-#: Parts of the widest strip that are tried.
+#: Fractions of the widest strip to try.
 _STRIPS = np.array([0.1, 0.16, 0.24, 0.34, 0.46, 0.6, 0.75, 0.88, 1])
 
-#: Most losses whose removal and addition share nodes, and powers of r for which these
-#: are good from the start.
+#: Share nodes between removal and addition for at most _SHARED losses; these nodes
+#: cover at least the powers of r in _USUAL.
 _SHARED, _USUAL = 4, (-8.0, 33.0)
 
-#: Few steps: the envelope of shifted lines, which single losses have, is worth it, and
-#: y goes so far that more real nodes than this cost more than shifted ones.
+#: With at most _FEW steps, use the envelope of shifted lines, which single losses have,
+#: and at most _MOST_FEW real nodes: y is so large that shifted nodes are cheaper.
 _FEW, _MOST_FEW = 256, 256
 
 
 class _Samples:
-    """Noise and rates of some losses in whichever direction, and nodes for them."""
+    """Noise and rates of some losses, of either direction, and nodes for them."""
 
     def __init__(
         self, q: tuple[float, ...], s: tuple[float, ...], counts: tuple[int, ...]
@@ -79,13 +79,13 @@ class _Samples:
         return np.asarray(self.q / (self.q + (1 - self.q) * np.exp(-u)))
 
     def order_tables(self, least: float, most: float) -> list[_Table]:
-        """Return tables for K at these powers of r; none where that takes too much."""
+        """Return tables for K at these powers of r; none if it needs too many nodes."""
         strips = self._strips(np.full(self.q.size, least), _AIM_ORDERS, None)
         tables = list(self._tables(least, most, strips, _MOST_ORDERS))
         return tables if tables[-1].size else []
 
     def fine_tables(self, a: Floats, growth: Floats, rows: Indices) -> Iterator[_Table]:
-        """Yield tables for phi of some rows, and last the rows that have none."""
+        """Yield tables for phi of some rows; a last one has the rows without nodes."""
         most = _MOST_FEW if self.few else _MOST_NODES
         return self._tables(a, a, self._strips(a, _AIM, growth), most, rows)
 
@@ -121,7 +121,7 @@ class _Samples:
         most: int,
         rows: Indices | None = None,
     ) -> Iterator[_Table]:
-        """Yield tables over rows with about as many nodes; without nodes, the rest."""
+        """Yield tables of rows with similar numbers of nodes, the rest without."""
         h, reach = strips.step, self.s * math.sqrt(2 * strips.aim)
         low = np.minimum(0.0, least) * self.share_at_0 - reach
         first = np.floor(low / h)
@@ -211,7 +211,7 @@ class SampledGaussianBatch(Batch):
         return both[0], both[1]
 
     def tables_for(self, a: Floats) -> list[_Table]:
-        """Return tables good for these powers of r, and for such that came before."""
+        """Return tables for these powers of r and, if possible, for earlier ones."""
         least, most = asked = float(a.min()), float(a.max())
         known, make = self._known, _Samples.order_tables
         if self._shared:
@@ -228,7 +228,7 @@ class SampledGaussianBatch(Batch):
         raise OverflowError("too many nodes")
 
     def growth(self, a: Floats, swing: float) -> Floats:
-        """Return about ln of what phi's terms, y <= swing, grow by on each strip."""
+        """Estimate ln of the growth of phi's terms, y <= swing, on each strip."""
         growth = np.empty((a.size, _STRIPS.size))
         for table in self.tables_for(a):
             growth[table.rows] = table.growth(a[table.rows], self.samples, swing)
@@ -241,7 +241,7 @@ class SampledGaussianBatch(Batch):
 
 @dataclass(frozen=True)
 class _Strips:
-    """For each loss half width of a strip, damping, step; -ln of the error of all."""
+    """For each loss a strip's half width, damping and step; -ln of the common error."""
 
     width: Floats
     damping: Floats
@@ -295,7 +295,7 @@ class _Table:
         ratio[self.high] = u + np.log(self.high_q + (1 - self.high_q) * np.exp(-u))
         self.ratio = ratio
         self.reach = self.s * math.sqrt(2 * self.aim)
-        # Of the exponent's error, the part that is the same at all nodes, in U.
+        # The part of the exponent's error that is the same at all nodes, in units of U.
         self.parts = np.abs(self.log_norm) + 2 * np.abs(np.log(self.s))
         self.parts += 0.25 / (self.s * self.s)
 
@@ -307,7 +307,7 @@ class _Table:
 
     @functools.cached_property
     def slip(self) -> Floats:
-        """Bound the absolute error of ln r, as `SampledGaussianLoss.ratio_error`."""
+        """Bound the absolute error of ln r, like `SampledGaussianLoss.ratio_error`."""
         q = self.q[:, None]
         inverse = np.abs((1 - self.share) / (1 - q) - 1)  # |1/r - 1|
         own = 10 * np.abs(self.ratio) + 16 * inverse
@@ -315,9 +315,9 @@ class _Table:
 
     @functools.cached_property
     def _largest(self) -> tuple[Floats, Floats, Floats]:
-        """The largest |ln r|, a bound of errors of it, and parts of the exponent.
+        """By rows: the largest |ln r|, a bound of its error, and parts of the exponent.
 
-        All by rows; x, u and ln r rise along a row, p is at most 1.
+        The ends are enough: x, u and ln r rise along a row, and p is at most 1.
         """
         ends = np.array([self.ratio, self.u, self.square])[:, :, [0, -1]]
         ratio, u, square = np.abs(ends).max(axis=2)
@@ -338,7 +338,7 @@ class _Table:
         return value, error
 
     def growth(self, a: Floats, samples: _Samples, swing: float) -> Floats:
-        """Return about ln of what phi's terms, y <= swing, grow by on each strip."""
+        """Estimate ln of the growth of phi's terms, y <= swing, on each strip."""
         level = a[:, None] * self.ratio + self.log_weight
         level -= np.log(np.exp(level).sum(axis=1))[:, None]
         heavy = np.maximum(level[:, 1:], level[:, :-1])
@@ -359,7 +359,7 @@ class _Table:
         return np.asarray(np.maximum(result, 0.0) + 1.5)
 
     def tails(self, ends: Floats) -> Floats:
-        """Bound sum and integral beyond the nodes (theorem 7b), from weights there."""
+        """Bound sum and integral beyond the nodes (theorem 7b), from end weights."""
         each = np.exp(ends).sum(axis=-1) / self.step
         return np.asarray(2.2 * each * self.s * self.s / self.reach)
 
@@ -392,9 +392,9 @@ class _TiltedSamples(TiltedBatch):
     def _boxes_of(self, table: _Table, a: Floats) -> Boxes:
         """Return boxes below the densities of one table's rows.
 
-        ln f falls below the lower end of a cell by at most the curvature's share; f is
-        then at least a law that falls on both sides of its mode, and what is left of
-        it at least another one.
+        In a cell, ln f is below the lower of its end values by at most a share of the
+        curvature. So f is at least one law that falls on both sides of its mode, and
+        the rest of f is at least another one.
         """
         value, error = table.cumulants(a[None, :])
         s, h = table.s, table.step
@@ -439,7 +439,7 @@ class _TiltedSamples(TiltedBatch):
             rows = np.concatenate(alone)
             if not rows.size:
                 break
-        if not parts:  # on shifted nodes, for any y
+        if not parts:  # shifted nodes serve any y
             return self._alone.nodes(step, count)
         for i in rows.tolist():
             one = LoopBatch((batch.losses[i],), (batch.count_of[i],))
@@ -448,7 +448,7 @@ class _TiltedSamples(TiltedBatch):
 
 
 def _unimodal(density: Floats) -> Floats:
-    """Return the largest table below that falls on both sides of its rows' maxima."""
+    """Return the largest table below whose rows fall on both sides of their maxima."""
     at = np.arange(density.shape[1])
     mode = density.argmax(axis=1)[:, None]
     left = np.where(at <= mode, density, np.inf)[:, ::-1]
@@ -458,7 +458,7 @@ def _unimodal(density: Floats) -> Floats:
 
 
 def _nested(density: Floats, ratio: Floats) -> tuple[Floats, Floats]:
-    """Return weights and half lengths of the intervals where it exceeds a level."""
+    """Return weights and half lengths of intervals with a density above a level."""
     rows, size = density.shape
     order = np.argsort(-density, axis=1)
     row = np.arange(rows)[:, None]
@@ -492,7 +492,8 @@ class _Law:
         loss = self._sign * table.ratio
         self._mean = (self._weight * loss).sum(axis=1) / self._weight.sum(axis=1)
         self._offset = loss - self._mean[:, None]
-        # Relative errors of weights, and for y = 1 the bound of all that grows with y.
+        # Relative errors of weights. `_slope` bounds, at y = 1, the errors that grow
+        # with y.
         relative = U * (4 * table.size + 240 + 2 * np.abs(level) + 2 * table.square)
         relative += np.abs(a) * table.slip
         moved = relative + (U * table.parts + self._error)[:, None]
@@ -524,7 +525,7 @@ class _Law:
         with np.errstate(invalid="ignore", divide="ignore"):
             value = np.log1p(excess)
             error = error / (1 + excess) + 4 * U * np.abs(value)
-        # Quadrature, and beyond the nodes, of r^a and of 1 + |a| (1 + r).
+        # Errors of the quadrature and of the tails, for r^a and for 1 + |a| (1 + r).
         lines = weight[:, [0, -1]] + likely[:, [0, -1]]
         tails = whole[:, [0, -1]] / (1 + excess)[:, None] + (1 + np.abs(a)) * lines
         tails = 2.2 * tails.sum(axis=1) / table.step * table.s**2 / table.reach
@@ -552,11 +553,11 @@ class _Law:
         return np.where(np.isfinite(error), error, np.inf)
 
     def tilt(self, k: Floats) -> Tilt:
-        """Return the sums of K(theta) and of means over the rows, k times each."""
+        """Return the sums of K(theta) and of means over the rows, weighted by k."""
         return summed(k, self._cumulant, self._error, self._mean)
 
     def nodes(self, step: float, count: int, k: Floats) -> Nodes:
-        """Return the sum of ln phi over the rows, k times each.
+        """Return the sum of ln phi over the rows, weighted by k.
 
         Each e^(iy(L - mean)) - 1 comes from two others, f and g, as f g + f + g.
         """

@@ -34,22 +34,22 @@ if TYPE_CHECKING:
     from fastdp.accounting._atoms.law import Law
     from fastdp.accounting._atoms.plan import Cost
 
-#: -ln of what the quadrature of one step may err by, before the number of steps.
+#: The quadrature of one step may err by e^-_AIM/steps.
 _AIM = 42.0
 
-#: More of it for real orders, where it costs little.
+#: Added to _AIM for real orders, where accuracy costs little.
 _EXTRA = 20.0
 
-#: Nodes lighter than exp(-_LIGHT) of the mass are left out.
+#: Leave out nodes lighter than exp(-_LIGHT) of the mass.
 _LIGHT = 60.0
 
-#: Nodes of the grid on which the envelope's boxes stand.
+#: Nodes of the grid for the envelope's boxes.
 _BOX_NODES = 320
 
-#: Steps up to which the shifted envelope, far out the better one, is worth its time.
+#: Up to this many steps, also use the shifted envelope, which is better for large y.
 _SHIFTED_MOST = 256
 
-#: Shifted lines that are tried.
+#: Number of shifted lines to try.
 _LINES = 6
 
 #: Most terms of all inner sums of a contour: a fraction of a second.
@@ -80,7 +80,7 @@ class SampledGaussianLoss(SampledStep):
 
     @functools.cached_property
     def switch(self) -> float:
-        """Where q (e^u - 1) = 1: up to this u ln r is a log1p, accurate near 0."""
+        """The u where q (e^u - 1) = 1; up to it, ln r is a log1p, accurate near 0."""
         return math.log1p(1 / self.probability)
 
     def share(self, x: Floats) -> Floats:
@@ -92,7 +92,7 @@ class SampledGaussianLoss(SampledStep):
     def ratio_error(self, x: Floats, ratio: Floats) -> Floats:
         """Return a bound of the absolute error of l, from u, q, s and the functions.
 
-        An error of q counts by |r - 1|/r, one of u by p.
+        An error of q has the weight |r - 1|/r, an error of u the weight p.
         """
         u = np.abs((2 * x - 1) / (2 * self.noise * self.noise))
         own = 10 * np.abs(ratio) + 16 * np.abs(np.expm1(-ratio))
@@ -116,8 +116,8 @@ class SampledGaussianLoss(SampledStep):
     ) -> tuple[Floats, float] | None:
         """Return nodes for exponents in [least, most] and their distance.
 
-        `shift` is the half width of the strip that the error bound uses, `damping`
-        the logarithm of what the integrand grows by at its edges. None: too many.
+        `shift` is the half width of the strip that the error bound uses, `damping` ln
+        of the integrand's growth at its edges. Return None if there are too many.
         """
         s = self.noise
         h = short(2 * math.pi * shift / (aim + damping + 0.7))
@@ -184,7 +184,7 @@ class SampledGaussianLoss(SampledStep):
             each = U * rounding + abs(a[i]) * slip
             error[i] = float(scaled @ each) / total
             error[i] += 4 * U * (abs(value[i]) + abs(peak[i]))
-        # beyond the nodes (theorem 7b): of r^a, relative to M, and of 1 + |a| (1 + r)
+        # tails (theorem 7b) of r^a, relative to M, and of 1 + |a| (1 + r)
         reach = self.noise * math.sqrt(2 * (_AIM + _EXTRA))
         ends = power[:, [0, -1]] + log_weight[[0, -1]] - value[:, None]
         lines = log_weight[[0, -1]] + np.log1p(np.exp(np.minimum(ratio[[0, -1]], 600)))
@@ -205,7 +205,7 @@ def _near_zero(
     parts: Floats,
     slip: Floats,
 ) -> tuple[Floats, Floats]:
-    """K from M - 1 = E_Q [r^a - 1 - a (r - 1)], the mean of r being 1."""
+    """Return K from M - 1 = E_Q [r^a - 1 - a (r - 1)]; the mean of r is 1."""
     weight = np.exp(log_weight)
     first = _weighted_expm1(power, log_weight, weight)
     line = np.multiply.outer(a, _weighted_expm1(ratio, log_weight, weight))
@@ -266,7 +266,7 @@ class _TiltedSample(Tilted):
     def _set_nodes(
         self, x: Floats, level: Floats, ratio: Floats, shift: float, h: float
     ) -> None:
-        """Weights and losses on the line Im x = shift, where e^(iyL) decays."""
+        """Set weights and losses on the line Im x = shift, where e^(iyL) decays."""
         q, s, a = self._loss.probability, self._loss.noise, self._a
         u = (2 * x - 1) / (2 * s * s) + 1j * (shift / (s * s))
         high = u.real > self._loss.switch

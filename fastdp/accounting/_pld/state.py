@@ -1,8 +1,8 @@
-"""What `PLDAccountant` has composed: two directions, what each loses, closed forms.
+"""The state of `PLDAccountant`: two directions, their lost mass, closed forms.
 
-The laws of the upper and of the lower bounds are the same except where a step is known
-by bounds only. Losses at infinity are counted apart: with probability 1 - lost all
-losses are finite, and delta = lost + (1 - lost) delta'.
+Upper and lower bounds use the same laws unless only bounds of a step are known.
+Infinite losses are counted separately: with probability 1 - lost all losses are finite,
+and delta = lost + (1 - lost) delta'.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _reading(
     """Hold the accountant's lock during a reading, and silence numpy's warnings.
 
     All states of an accountant share their caches. A reading tries orders and nodes
-    at which doubles overflow, and drops these.
+    at which doubles overflow, and discards them.
     """
 
     @functools.wraps(method)
@@ -59,17 +59,17 @@ def _reading(
     return alone
 
 
-#: More than this is lost where no double is as small as what is kept.
+#: If the mass of finite losses underflows, more than this is lost.
 _ALL = 1 - Fraction(1, 10**300)
 
-#: Bits of rho: long fractions make composing slow.
+#: Round rho to this many bits: long fractions make composing slow.
 _BITS = 256
 
-#: Widths of epsilon, relative to it, up to which rho has nothing to add.
+#: Do not use rho if the relative width of epsilon is at most this.
 _NARROW = 1e-6
 
-#: Width of epsilon, relative to it, up to which another one below its upper bound need
-#: not be known.
+#: If one direction's epsilon has at most this relative width, the other direction stops
+#: as soon as it is below the upper bound.
 _CLOSE = 0.3
 
 #: Relative allowance for a handful of roundings.
@@ -93,7 +93,7 @@ class Between(Profile):
         high = self.upper.epsilon(log_delta, aim._replace(lower=False))
         if high.upper <= aim.enough:
             return high
-        if high.lower <= 0:  # only the other end was asked for
+        if high.lower <= 0:  # only the upper bound was computed
             high = replace(high, estimate=high.upper)
         return _between(self.lower.epsilon(log_delta, _below(aim)), high)
 
@@ -116,7 +116,7 @@ class Smaller(Profile):
 
 
 def _below(aim: Aim) -> Aim:
-    """Return the same effort for a lower bound, whatever it is."""
+    """Return the aim of a lower bound, with the same effort."""
     return LOWER._replace(effort=aim.effort)
 
 
@@ -139,7 +139,7 @@ class Side:
     kept: tuple[float, float] = (0.0, 0.0)
 
     def plus(self, sided: Sided, count: int) -> Side:
-        """Return the direction with `count` more times a step."""
+        """Return the direction with a step added `count` times."""
         kept = _kept(self.kept, sided, count)
         least = sided.loss if sided.exact else sided.least
         if sided.loss is None and least is None:
@@ -189,7 +189,7 @@ def steps_profile(steps: Steps) -> Profile:
 
 
 def _kept(before: tuple[float, float], sided: Sided, count: int) -> tuple[float, float]:
-    """Return bounds of ln of the probability that nothing is lost so far."""
+    """Return bounds of ln of the probability that all losses so far are finite."""
     if not sided.lost:
         return before
     finite = 1 - sided.lost, 1 - sided.sure
@@ -206,8 +206,7 @@ class State:
     Parameters
     ----------
     rho : Fraction, optional
-        Bound of zero-concentrated privacy of what is not lost; None where there is
-        none.
+        Bound of the zero-concentrated privacy of the finite losses, if there is one.
     closed : ClosedForm, optional
         The closed form of what was composed, if there is one.
     removal, addition : Side
@@ -228,7 +227,7 @@ class State:
     )
 
     def plus(self, step: Step, count: int) -> State:
-        """Return the state with `count` more times `step`."""
+        """Return the state with `step` added `count` times."""
         rho, closed = None, None
         if self.rho is not None and step.rho is not None:
             rho = shortened_up(self.rho + count * step.rho, _BITS)
@@ -311,7 +310,7 @@ class State:
             once = columns and epsilons.size == 1 and side.kept == (0.0, 0.0)
             rough = functools.partial(profile.rough, float(epsilons[0]))
             if once and answered(rough, 0.0) <= columns[0][0].lower:
-                continue  # the direction that does not matter
+                continue  # this direction cannot be the larger one
             read = checked(side, profile) if check else profile
             found = self._columns(read, epsilons)
             if side.kept != (0.0, 0.0):
@@ -371,9 +370,9 @@ class State:
 
     @_reading
     def end(self, log_delta: float, enough: float = 0.0) -> float:
-        """Return an epsilon where ln delta, of what is not lost, is below that.
+        """Return an epsilon where ln delta of finite losses is below `log_delta`.
 
-        Of those up to `enough` it may be one that takes no time.
+        If it is at most `enough`, it may be a rough one that takes no time.
         """
         both, aim = (log_delta, log_delta), Aim(enough)
         found = [
@@ -392,7 +391,7 @@ class State:
 
 
 def _one_above(sides: list[tuple[Side, Profile]]) -> bool:
-    """Return whether two directions have one law for upper bounds."""
+    """Return whether both directions share one law for upper bounds."""
     (one, first), (other, second) = sides
     if not (isinstance(first, Between) and isinstance(second, Between)):
         return False
@@ -415,13 +414,13 @@ def checked(side: Side, profile: Profile) -> Profile:
 
 
 def _enough(first: Bracket) -> float:
-    """Return below what nothing is to be gained from the other direction."""
+    """Return the epsilon below which the other direction does not matter."""
     narrow = first.upper - first.lower <= _CLOSE * first.upper
     return first.upper if narrow else first.lower
 
 
 def _largest(brackets: list[Bracket]) -> Bracket:
-    """Return what holds of the largest of the bracketed numbers."""
+    """Return a bracket of the largest of the bracketed numbers."""
     worst = max(brackets, key=lambda b: b.estimate)
     lower, upper = max(b.lower for b in brackets), max(b.upper for b in brackets)
     return Bracket(lower, max(lower, worst.estimate), upper, worst.method)
@@ -431,14 +430,14 @@ def _largest(brackets: list[Bracket]) -> Bracket:
 def _targets(
     kept: tuple[float, float], delta: Fraction
 ) -> tuple[float | None, float | None]:
-    """Return bounds of ln of what delta leaves for finite losses; None for nothing.
+    """Return bounds of ln delta' of finite losses; None if delta leaves nothing.
 
     delta = lost + (1 - lost) delta', so delta' = 1 - (1 - delta)/(1 - lost).
     """
     if kept == (0.0, 0.0):
         over = log_fraction(delta)
         return log_down(delta), over + 1e-15 * abs(over)
-    if math.exp(kept[1]) == 0:  # no double is as small as what is left
+    if math.exp(kept[1]) == 0:  # the mass of finite losses underflows
         return None, None if delta < _ALL else 0.0
     low, high = (
         (delta - Fraction(-math.expm1(one)) * wide) / Fraction(math.exp(one) or 5e-324)

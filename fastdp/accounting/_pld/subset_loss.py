@@ -2,7 +2,7 @@
 
 Above 0 it is that of the removal of a record from a Poisson sample, below 0 that of the
 addition, and the rest of the mass is at 0 (section 1 of
-docs/proofs/numerical_accounting.md). It is known by its cells.
+docs/proofs/numerical_accounting.md).
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from fastdp.accounting._series import gauss_legendre
 if TYPE_CHECKING:
     from fastdp.accounting._pld.sampled_loss import SampledGaussianLoss
 
-#: Nodes on each piece of a quadrature, and in all.
+#: Nodes on each piece of a quadrature; most nodes in all.
 _NODES, _MOST_NODES = 20, 1 << 20
 
-#: Orders, in units of the largest, that share its nodes; most numbers of a table.
+#: Orders above _TOGETHER times the largest share its nodes; most numbers of a table.
 _TOGETHER, _TABLE = 0.25, 1 << 18
 
-#: Bound of the quadrature's relative error, and of what sums of many terms lose.
+#: Bound of the relative errors of the quadrature and of long sums.
 _ERROR = 1e-11
 
 
 @dataclass(frozen=True)
 class SubsetGaussianLoss(Loss):
-    """Gaussian noise on a subset, by the losses of a Poisson sample of its rate."""
+    """Gaussian noise on a subset, from the losses of a Poisson sample of that rate."""
 
     removal: SampledGaussianLoss
     addition: SampledGaussianLoss
@@ -57,7 +57,7 @@ class SubsetGaussianLoss(Loss):
         return value, error
 
     def _cumulants(self, t: Floats, most: float) -> tuple[Floats, Floats]:
-        """Return K(t) for orders up to `most`, from the nodes for that."""
+        """Return K(t) for orders up to `most`, from nodes that suit `most`."""
         q, s = self.removal.probability, self.removal.noise
         reach = s * math.sqrt(2 * (45 - (1 + most) * math.log(q)))
         stop = 1 + most + reach
@@ -95,7 +95,7 @@ class SubsetGaussianLoss(Loss):
             slip += 2 * np.exp(np.minimum(away - peak, 600.0)) / total
             log_gain = peak + np.log(total)
             gain = np.logaddexp(0.0, log_gain)
-            # An error e of the gain is one of e gain/(1 + gain) of K.
+            # A relative error e of the gain is an error e gain/(1 + gain) of K.
             error[i : i + rows] = slip * np.exp(log_gain - gain) + 4 * U * gain
             value[i : i + rows] = gain
         return value, error

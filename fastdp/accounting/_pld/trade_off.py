@@ -1,11 +1,11 @@
-"""Trade-off functions of composed privacy losses: below, exact, and above.
+"""Trade-off functions of composed privacy losses, bounded from below and above.
 
 Of two laws P and Q let H(a) = 1 - sup over tests of (Q - a P), concave in a > 0. Then
 f(x) = sup over a of H(a) - a x is the trade-off function of (P, Q). For a >= 1 the
-profile of (Q, P) tells H(a) = 1 - delta(ln a), for a < 1 that of (P, Q) tells
-H(a) = a (1 - delta(-ln a)). Any a gives a line below f. Above, H is extended between
-its known points by chords of their neighbors (docs/proofs/numerical_accounting.md,
-section 11).
+profile of (Q, P) gives H(a) = 1 - delta(ln a), for a < 1 that of (P, Q) gives
+H(a) = a (1 - delta(-ln a)). Any a gives a line below f. For upper bounds, H is extended
+between its known points by chords of their neighbors
+(docs/proofs/numerical_accounting.md, section 11).
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ class Profile(Protocol):
         """Return both bounds; where ln delta is below `deepest` they may be wide."""
 
 
-#: ln of deltas that change no line by more than rounding does.
+#: ln of a delta so small that it changes a line less than rounding does.
 _DEEPEST = -36.0
 
 #: ln of the steepest slope that a double holds.
 _STEEPEST = 700.0
 
-#: Lines among which the best is looked for before it is refined, on either side.
+#: Lines on either side among which to find the best one, before it is refined.
 _COARSE = 256
 
-#: Lines on either side where they are not refined, and the relative width of delta
-#: from which on they are not.
+#: If the relative width of delta exceeds _NARROW, use _DENSE lines on either side and
+#: do not refine them.
 _DENSE, _NARROW = 1024, 1e-9
 
 #: Refinements of the best line, each by a parabola through three.
@@ -53,19 +53,19 @@ _REFINED = 4
 #: Most entries of a table of lines against rates.
 _TABLE = 1 << 21
 
-#: What rounding of a line may amount to; heights are at most 1.
+#: Bound of a line's rounding error; heights are at most 1.
 _SLACK = 1e-15
 
-#: What knots above are raised by: more than what reading them subtracts.
+#: Raise the knots of upper bounds by this: more than reading them subtracts.
 _RAISED = 4e-15
 
 
 class ProfileTradeOff(TradeOffFunction):
-    """The trade-off function that two profiles tell, from proved bounds of delta.
+    """The trade-off function of two profiles, from proved bounds of delta.
 
-    Upper bounds of the profiles of (Q, P), `steep`, and of (P, Q), `flat`, are used;
-    beyond `end` they hardly fall. `corners` says whether they may have corners, as
-    those of atoms do, once they have been read.
+    It uses upper bounds of the profiles of (Q, P), `steep`, and of (P, Q), `flat`;
+    beyond `end` they hardly fall. `corners` returns, after they have been read, whether
+    they may have corners, as those of atoms do.
     """
 
     def __init__(
@@ -74,7 +74,8 @@ class ProfileTradeOff(TradeOffFunction):
         self._steep, self._flat, self._end, self._corners = steep, flat, end, corners
         slopes = np.linspace(-end, end, 2 * _COARSE + 1)
         low, high = _heights(steep, flat, slopes)
-        # Laws on grids are read all at once or slowly: lines instead of refinements.
+        # Atoms are fast only if all points are read at once: use more lines, and do not
+        # refine them.
         gap = (high - low) / np.maximum(_scale(slopes) - low, 1e-300)
         self._refined = bool(np.median(gap) <= _NARROW)
         if not self._refined:
@@ -133,7 +134,7 @@ class ProfileTradeOff(TradeOffFunction):
     def delta(self, epsilon: npt.ArrayLike) -> Floats:
         """Return the profile's delta at each epsilon, rounded up.
 
-        The larger of both orders of the laws.
+        It is the larger one of both orders of the laws.
 
         Parameters
         ----------
@@ -200,14 +201,14 @@ def trade_off_above(
 ) -> PiecewiseTradeOff:
     """Return a function that is nowhere below the trade-off function of two profiles.
 
-    Each is read at so many `points` up to `end`, and falls to `lost` at least; the
-    distance to the exact function falls with the square of the points.
+    Each is read at `points` points up to `end`, and stays above `lost`. The distance
+    to the exact function falls with the square of `points`.
     """
     slope = np.linspace(-end, end, 2 * points + 1)
     low, high = _heights(steep, flat, slope)
     log_steepness, height = _lines_above(slope, low, high, 1 - lost)
     # The highest lines are the corners of a concave hull, and cross where f bends.
-    # One that is less steep is above, so none is steeper than doubles are.
+    # A less steep line is higher, so steepness may be capped at what doubles hold.
     steepest = np.exp(np.minimum(log_steepness, _STEEPEST))
     steepness, lowest = _trade_off.hull(
         np.append(steepest, 0.0), np.append(-height, 0.0)
@@ -241,7 +242,7 @@ def _ends(
 ) -> tuple[tuple[float, float], tuple[float, float]]:
     """Return the corners beyond both ends, where H is at most top, and at most a top.
 
-    As ln a and height: where the chords of the last two points, prolonged, reach that.
+    Each is ln a and a height; there the chord of the last two points meets the limit.
     """
     gap = np.diff(slope)
     least = float(np.exp(slope[0]))
@@ -271,8 +272,8 @@ def _corners(slope: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
     fall = np.append(np.maximum(fall, 0.0), 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         place = (high[1:] - fall * width - high[:-1]) / (rise - fall)
-    # Where they do not meet inside, one is the lower all along: the first, or (if they
-    # would meet before) the second.
+    # If they do not cross inside, the lower one is the first, or the second if they
+    # cross earlier.
     place = np.where((rise > fall) & (place <= width), np.maximum(place, 0.0), width)
     first, second = high[:-1] + rise * place, high[1:] + fall * (place - width)
     inside = (place > 0) & (place < width)
@@ -283,15 +284,15 @@ def _corners(slope: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
 
 # ---- the inverse of a profile --------------------------------------------------------
 
-#: Points on either side of which chords are prolonged.
+#: Extend chords from up to this many points on either side.
 _FARTHEST = 3
 
 
 def inverse_above(epsilons: Floats, upper: Floats, targets: Floats) -> Floats:
     """Return epsilons at which delta is proved to be at most the targets.
 
-    From upper bounds of ln delta at two or more ascending epsilons, and lower bounds of
-    ln of what has to be met; infinity where no point meets the target.
+    `upper` bounds ln delta at two or more ascending epsilons, `targets` are lower
+    bounds of the ln delta to meet. The result is infinity if no point meets the target.
     """
     t = targets - 8 * U * (1 + np.abs(targets))
     known = np.minimum.accumulate(upper)  # delta does not grow
@@ -314,8 +315,9 @@ def inverse_below(
 ) -> Floats:
     """Return epsilons at which delta is proved to be at least the targets.
 
-    From bounds of ln delta at four or more ascending epsilons, and upper bounds of ln
-    of what it is compared with; 0 where no point is above the target.
+    `lower` and `upper` bound ln delta at four or more ascending epsilons, `targets` are
+    upper bounds of the ln delta to compare with. The result is 0 if no point is above
+    the target.
     """
     t = targets + 8 * U * (1 + np.abs(targets))
     known = np.maximum.accumulate(lower[::-1])[::-1]
@@ -323,7 +325,7 @@ def inverse_below(
     best = epsilons[np.clip(j, 0, None)].copy()
     inner = (j >= 0) & (j < epsilons.size - 1)
     left = np.clip(j, 0, epsilons.size - 2)
-    # Points that nearly coincide tell no slope: so some farther ones are tried as well.
+    # Points that nearly coincide give no slope, so try some farther ones as well.
     for away in range(1, _FARTHEST + 1):
         far = np.clip(left - away, 0, None)
         first = _crossing(epsilons, known, upper, left, far, t)
