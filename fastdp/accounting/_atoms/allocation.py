@@ -1,10 +1,10 @@
 """Random allocation: the law of a mean of independent ratios, in cells of any width.
 
-Of one step R is the ratio dP/dQ under Q, and S the mean of t of them, independent. A
-cell of values is merged to its barycenter (lower) or split to its ends (upper), as
-cells of losses are, and sums keep the order of means of convex functions. Such a
-function rises (removal) or falls (addition) with S, so that every value is rounded up
-where that loses privacy, and else down (docs/proofs/allocation.md).
+R is the ratio dP/dQ of one step under Q, and S the mean of t independent ones. A cell
+of values is merged to its barycenter (lower) or split to its ends (upper), like cells
+of losses, and sums keep the order of means of convex functions. Such a function rises
+(removal) or falls (addition) with S: an upper law rounds each value to where it loses
+privacy, a lower law to the other side (docs/proofs/allocation.md).
 """
 
 from __future__ import annotations
@@ -18,30 +18,31 @@ import numpy as np
 from fastdp.accounting._atoms.law import Floats, Law, U
 from fastdp.accounting._atoms.plan import Cost, spread
 
-#: The least double, which products below it may lose.
+#: The least double: a product that underflows loses at most this.
 _LEAST = 5e-324
 
-#: Losses beyond these have no ratios in doubles that could be added up.
+#: Refuse larger losses: their ratios cannot be added up in doubles.
 _FARTHEST = 600.0
 
-#: Cells of a sum at most, where there are up to so many sums, and the share of cells
-#: that lies evenly in ln of the sum.
+#: Most cells of a sum, if there are at most _FEW_SUMS sums; share of the cells that are
+#: even in ln of the sum.
 _MOST, _FEW_SUMS, _EVENLY = 3000, 13, 0.25
 
-#: Share of the cells for sums of powers of two that are not the last: they are blurred
-#: once and not `steps` times, and widen bounds by less than a tenth of what powers do.
+#: Share of the cells for adding powers of two up, except for the last sum. Such a sum
+#: is blurred once and not `steps` times, and widens bounds by less than a tenth of what
+#: the powers do.
 _PARTIAL = 0.6
 
-#: Values that a sum is planned with.
+#: Plan a sum with this many values of each summand.
 _FEW = 140
 
-#: How much lighter tails of sums are that are cut off.
+#: Cut off tails of sums that are lighter than those of a step by this factor.
 _CUT = 1e-3
 
-#: What a blur of the mean costs where it is not known, by the loss.
+#: If the cost of a blur is not known, assume 1 + exp(_STEEP loss).
 _STEEP = 6.0
 
-#: Returns the law of one ratio, as of one step's loss, in about so many cells.
+#: A function that returns the law of one step's loss in about so many cells.
 OneStep = Callable[[Cost | None, int], Law]
 
 
@@ -49,8 +50,8 @@ OneStep = Callable[[Cost | None, int], Law]
 class Ratios:
     """Values of a sum of ratios, ascending, with their masses under Q.
 
-    `lost` is what functions may have above that: of a removal the mean of what is
-    infinite, of an addition the probability. `error` bounds that of masses, relatively.
+    `lost` stands for values that are left out: for a removal it is their mean, for an
+    addition their probability. `error` bounds the relative errors of masses.
     """
 
     value: Floats
@@ -70,12 +71,12 @@ class Allocation:
     rate : float
         Probability that the record is in the epoch.
     removal : bool
-        Whether P, or Q, has the record.
+        True if P has the record, False if Q has it.
     upper : bool
-        Whether cells are split, or merged.
+        True to split cells, False to merge them.
     gone : float
-        Mass of one step's infinite losses, under P of a removal and under Q of an
-        addition. Laws are of finite losses, given that they are.
+        Mass of one step's infinite losses, under P for a removal and under Q for an
+        addition. Laws are those of a loss, given that it is finite.
     """
 
     steps: int
@@ -90,12 +91,12 @@ class Allocation:
         return 1 if self.removal == self.upper else -1
 
     def law(self, one: OneStep, cost: Cost | None, cells: int, tail: float) -> Law:
-        """Return the law of the epoch's loss in about so many cells.
+        """Return the law of the epoch's loss in about `cells` cells.
 
         Raises
         ------
         OverflowError
-            A step has ratios that doubles do not bear.
+            A ratio of a step is too large for doubles.
         """
         number = self.steps.bit_length() + self.steps.bit_count() - 2
         room = min(1.0, math.sqrt(_FEW_SUMS / max(number, 1)))
@@ -133,7 +134,7 @@ class Allocation:
         if self.removal:
             value, mass = np.exp(law.loss) * up, masses * np.exp(-law.loss)
             whole, slack = float(mass.sum()), error + (mass.size + 4) * U
-            if not self.upper:  # rounded losses may have more than Q has
+            if not self.upper:  # rounding may give Q too much mass
                 mass = mass * min(1.0, (1 - slack) / whole)
                 return Ratios(value, mass, 0.0, error + slack)
             zero, lost = max(1 - whole, 0.0) + 2 * slack, law.lost * (1 - self.gone)
@@ -155,7 +156,7 @@ class Allocation:
         if self.removal:
             lost *= self.rate / self.steps * (1 + 4 * U)
             finite = 1 - self.rate * self.gone
-        else:  # with all ratios 0 the loss is infinite
+        else:  # if all ratios are 0, the loss is infinite
             none = self.gone**self.steps if self.rate == 1 else 0.0
             zero = float(mass[~positive].sum()) * (1 + error)
             lost, finite = lost + max(zero - none * (1 - 1e-12), 0.0), 1 - none
@@ -173,8 +174,8 @@ class Allocation:
     def _sum(
         self, a: Ratios, b: Ratios, done: int, cost: Cost, cells: int, tail: float
     ) -> Ratios:
-        """Return the sum of two of these, of `done` ratios together, in cells."""
-        # Here, so that importing the accountants loads no extension.
+        """Return the sum of `a` and `b`, of `done` ratios in all, in cells."""
+        # Imported here, so that importing the accountants loads no extension.
         from fastdp import _core
 
         up = 1 + self._toward * 2 * U
@@ -210,11 +211,11 @@ class Allocation:
         return self._cut(found, tail * _CUT)
 
     def _cut(self, found: Ratios, tail: float) -> Ratios:
-        """Return the sum without tails of that size.
+        """Return the sum without tails of a mass of about `tail`.
 
-        Below by masses under Q, above, of a removal, by those under P. A lower law
-        leaves them out. An upper one moves them to the value next to them, or what is
-        below to 0, whichever loses privacy; and what is above is lost in part.
+        The mass is that under Q, for the upper tail of a removal that under P. A lower
+        law drops the tails. An upper law moves them to the next value, the lower tail
+        of an addition to 0; the upper tail of a removal counts as lost as well.
         """
         value, mass = found.value, found.mass
         first = int(np.searchsorted(np.cumsum(mass), tail))
@@ -243,9 +244,9 @@ class Allocation:
     # ---- where cells go --------------------------------------------------------------
 
     def _price(self, value: Floats, done: int, cost: Cost) -> Floats:
-        """Return what a blur of ln of a sum of `done` ratios costs, by mass under Q.
+        """Return the cost of a blur of ln of a sum of `done` ratios, by mass under Q.
 
-        The others are taken for 1, and `cost` is that of a blur of the loss.
+        The other ratios count as 1; `cost` is the cost of a blur of the loss.
         """
         mean = (value + (self.steps - done)) / self.steps
         mean = np.maximum(1 - self.rate + self.rate * mean, 1e-300)
@@ -255,7 +256,7 @@ class Allocation:
         return np.asarray(found * slope * slope)
 
     def _price_of_loss(self, loss: Floats, cost: Cost) -> Floats:
-        """Return what a blur of one step's loss costs, by mass under P."""
+        """Return the cost of a blur of one step's loss, by mass under P."""
         value = np.exp(loss if self.removal else -loss)
         found = self._price(value, 1, cost)
         return np.asarray(found / value if self.removal else found)
@@ -283,7 +284,7 @@ def _lowest(a: Ratios, b: Ratios) -> list[float]:
 
 
 def _thinned(found: Ratios) -> tuple[Floats, Floats]:
-    """Return about the positive values, and their masses."""
+    """Return an approximation of the positive values and their masses."""
     positive = found.value > 0
     value, mass = found.value[positive], found.mass[positive]
     if value.size <= _FEW:

@@ -14,19 +14,21 @@ from fastdp.accounting._atoms.law import Floats, Law, Reading
 from fastdp.accounting._atoms.plan import FIRST, SECOND, UNKNOWN, Leaf, Plan, tail_of
 from fastdp.accounting._bounds import Bracket
 
-#: Relative width to which the place of a bound is looked for.
+#: Search a bound of epsilon to this relative width.
 _NARROW = 1e-14
-#: Relative distance from the plan beyond which it is made anew.
+#: Plan again if the lower bound is farther than this from the plan's epsilon,
+#: relatively.
 _AWAY = 1e-3
-#: Share of an epsilon below which another direction is only shown to be smaller.
+#: If epsilon is below this share of `enough`, coarse cells suffice to show that it is
+#: smaller.
 _LESS = 0.95
-#: Relative width of a bracket that calls for more: for cells of the same plan where it
-#: is up to so many times that wide, else for another plan. Widths fall with the work,
-#: which is a little more than should do.
+#: If the relative width of a bracket exceeds _WIDE, add cells to the same plan if it is
+#: at most _MENDED _WIDE, else try another plan. Widths fall with the work; spend _ROOM
+#: times the estimate.
 _WIDE, _MENDED, _ROOM = 1e-3, 3.0, 1.25
-#: Most sums that are planned twice.
+#: Plan twice only if there are at most this many sums.
 _FEW = 80
-#: Largest epsilon that is looked at.
+#: Largest epsilon to try.
 _FARTHEST = 1e8
 
 
@@ -36,11 +38,11 @@ class Aim(NamedTuple):
     Parameters
     ----------
     enough : float
-        What is found not to be above this is not bracketed more closely.
+        An epsilon that is found to be at most this is not bracketed more closely.
     effort : float
-        1 tries only what takes a fraction of a second; more tries more.
+        1 tries only what takes a fraction of a second; larger values try more.
     lower, upper : bool
-        Which sides are wanted; another may be left wide.
+        Which bounds are wanted; the other one may be trivial.
     """
 
     enough: float = 0.0
@@ -53,7 +55,7 @@ BOTH, LOWER, UPPER = Aim(), Aim(upper=False), Aim(lower=False)
 
 
 def _log_deltas(laws: list[Law], upper: bool) -> Callable[[Floats], Floats]:
-    """Return what bounds ln delta at epsilons."""
+    """Return a function that bounds ln delta at epsilons."""
     reading, sign = Reading(laws, upper), 1.0 if upper else -1.0
 
     def at(epsilons: Floats) -> Floats:
@@ -96,7 +98,7 @@ def epsilon_bounds(
 ) -> Bracket:
     """Bound the least epsilon >= 0 with delta(epsilon) <= delta.
 
-    `log_delta` are bounds of ln delta: the lower one is what has to be met.
+    `log_delta` holds bounds of ln delta; epsilon must meet the lower one.
 
     Raises
     ------
@@ -126,14 +128,14 @@ def epsilon_bounds(
 
 
 def _width(found: Bracket, about: float, aim: Aim) -> float:
-    """Return the relative width; about the epsilon stands for a side not wanted."""
+    """Return the relative width; `about` replaces a bound that is not wanted."""
     lower = found.lower if aim.lower else min(about, found.upper)
     upper = found.upper if aim.upper else max(about, found.lower)
     return (upper - lower) / upper if 0 < upper < math.inf else 0.0
 
 
 def _by_plan(plan: Plan, log_delta: tuple[float, float], aim: Aim) -> Bracket:
-    """Return what laws with the cells of one plan prove of epsilon."""
+    """Return a bracket of epsilon from laws with the cells of one plan."""
     target, over = log_delta
     above = None
     if plan.epsilon <= aim.enough:
@@ -162,7 +164,7 @@ def _by_plan(plan: Plan, log_delta: tuple[float, float], aim: Aim) -> Bracket:
 def log_delta_reading(
     steps: Steps, epsilon: float, effort: float = 1.0
 ) -> Callable[[Floats], list[Bracket]]:
-    """Return what bounds ln delta, with cells planned for one epsilon.
+    """Return a function that bounds ln delta, its cells planned for one epsilon.
 
     Raises
     ------
@@ -185,7 +187,7 @@ def log_delta_reading(
 
 
 def _last_above(laws: list[Law], level: float, guess: float) -> float:
-    """Return an epsilon where ln delta was found to be at least `level`, or 0."""
+    """Return the largest epsilon found with ln delta at least `level`, or 0."""
     value = _one(laws, False)
     if value(0.0) < level:
         return 0.0
@@ -194,7 +196,7 @@ def _last_above(laws: list[Law], level: float, guess: float) -> float:
 
 
 def _first_below(laws: list[Law], level: float, guess: float) -> float:
-    """Return an epsilon where ln delta is at most `level`, or infinity."""
+    """Return the least epsilon found with ln delta at most `level`, or infinity."""
     value = _one(laws, True)
     if value(0.0) <= level:
         return 0.0
@@ -210,7 +212,7 @@ Holds = Callable[[float], bool]
 def _around(
     value: Callable[[float], float], guess: float, before: Holds
 ) -> tuple[float, float]:
-    """Return places about the change, near a guess; `before` holds at 0."""
+    """Return an interval near `guess` where `before`, true at 0, turns false."""
     width = 1e-3 * guess + 1e-12 * (guess == 0)
     if before(value(guess)):
         low = guess
@@ -230,7 +232,7 @@ def _halved(
     level: float,
     before: Holds,
 ) -> tuple[float, float]:
-    """Return the places narrowed, by the secant of ln delta where it is safe."""
+    """Return the interval narrowed, by secants of ln delta where that is safe."""
     at_low, at_high = value(low), value(high)
     for turn in range(80):
         if high - low <= _NARROW * high:

@@ -1,7 +1,7 @@
 """Steps whose losses are multiples of one number: sums without any cells.
 
-Losses of a lattice stay on it, so that a composition has few of them, and its masses
-are sums of products, all positive. Powers of two losses are binomial.
+Sums of losses stay on the lattice, so that a composition has few different losses; its
+masses are sums of positive products. Powers of a law of two losses are binomial.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from fastdp.accounting._atoms.law import Floats, Law, U
 from fastdp.accounting._atoms.plan import Cost, Leaf, Spaced, in_cells, joined
 from fastdp.accounting._numeric import binomial_ratios
 
-#: Products of masses that one composition may take, about a fifth of a second; losses
-#: that are kept where at most two laws are added up, and the most of one step.
+#: Most products of masses for one sum, about a fifth of a second. Most losses to keep
+#: without cells, if at most two laws are added up. Most losses of one step.
 _PRODUCTS, _KEPT, _LONGEST = 1 << 28, 40_000, 1 << 15
-#: Most losses of a binomial law, and the relative error of each mass for a step from
-#: the mode, in units.
+#: Most losses of a binomial law. Relative error of a mass, for each step away from the
+#: mode, in units of U.
 _MOST_BINOMIAL, _RATIO = 1 << 18, 16
 
 
 @dataclass(frozen=True, eq=False)
 class Lattice:
-    """Losses unit (first + i) with masses under P, and what is lost beyond them.
+    """Losses unit (first + i), their masses under P, and the lost mass.
 
-    Masses are known but for a relative `error`, losses but for `blur`.
+    `error` bounds the relative errors of masses, `blur` the absolute ones of losses.
     """
 
     unit: Fraction
@@ -44,8 +44,8 @@ class Lattice:
     def cut(self, upper: bool, log_tail: float) -> Lattice:
         """Return the law without tails of a mass below e^log_tail each.
 
-        In an upper law what is above is lost, what is below goes to the least loss
-        that stays; in a lower law both are left out.
+        An upper law counts the upper tail as lost, and moves the lower tail to the
+        least loss that stays; a lower law drops both.
         """
         least = math.exp(max(log_tail, -700.0))
         first = int(np.searchsorted(np.cumsum(self.mass), least))
@@ -61,7 +61,7 @@ class Lattice:
         return replace(self, first=self.first + first, mass=mass, lost=lost)
 
     def plus(self, other: Lattice) -> Lattice:
-        """Return the law of the sum; both have one unit."""
+        """Return the law of the sum; both must have the same unit."""
         if self.mass.size * other.mass.size > _PRODUCTS:
             raise OverflowError("too many products")
         terms = min(self.mass.size, other.mass.size)
@@ -70,7 +70,7 @@ class Lattice:
             self.unit,
             self.first + other.first,
             np.convolve(self.mass, other.mass),
-            # Products below the least double, too.
+            # Include products that underflow.
             (self.lost + other.lost) * (1 + 4 * U)
             + self.mass.size * other.mass.size * 5e-324,
             error,
@@ -78,7 +78,7 @@ class Lattice:
         )
 
     def times(self, count: int, upper: bool, log_tail: float) -> Lattice:
-        """Return the law of the sum of so many, without far tails."""
+        """Return the law of the sum of `count` such losses, without far tails."""
         places = np.flatnonzero(self.mass)
         stride = max(1, int(np.gcd.reduce(np.diff(places))))
         start, stop = int(places[0]), int(places[-1]) + 1
@@ -107,14 +107,14 @@ class Lattice:
     def _binomial(self, count: int, upper: bool, log_tail: float) -> Lattice:
         """Return the law of `count` steps of two losses, by ratios from its mode.
 
-        All finite losses of a step have the mass 1 together.
+        The finite losses of a step must have a total mass of 1.
         """
         low_mass, high_mass = self.mass.tolist()
         if abs(low_mass + high_mass - 1) > 1e-9:
             return self._power(count, upper, log_tail)
         odds, share = high_mass / low_mass, high_mass / (low_mass + high_mass)
         spread = math.sqrt(count * share * (1 - share))
-        # Bernstein's bound of what lies beyond.
+        # Bernstein's inequality bounds the mass beyond this.
         reach = math.sqrt(-2 * log_tail) * spread - 2 * log_tail / 3 + 4
         mode = min(count, int((count + 1) * share))
         low = max(0, math.floor(mode - 1 - reach))
@@ -143,7 +143,7 @@ class Step(Leaf, Spaced, Protocol):
     """A step that may be on a lattice."""
 
     def lattice(self, log_tail: float) -> Lattice | None:
-        """Return the law on its lattice, but for tails below e^log_tail."""
+        """Return the law on its lattice, without tails below e^log_tail, or None."""
 
 
 Steps = Sequence[tuple[Step, int]]
@@ -151,14 +151,14 @@ Steps = Sequence[tuple[Step, int]]
 
 @dataclass(frozen=True, eq=False)
 class LatticeLeaf:
-    """All steps on one lattice, as one."""
+    """All steps on one lattice, combined into one."""
 
     unit: Fraction
     parts: tuple[tuple[Step, int], ...]
     alone: bool
 
     def law(self, cost: Cost | None, cells: int, upper: bool, log_tail: float) -> Law:
-        """Return the law of the sum, in cells where it is long."""
+        """Return the law of the sum, merged into cells if it is long."""
         found = self._sum(upper, log_tail)
         kept = np.flatnonzero(found.mass)
         losses = float(self.unit) * (found.first + kept)
@@ -182,7 +182,7 @@ class LatticeLeaf:
 
 
 def _finer(law: Lattice, unit: Fraction) -> Lattice:
-    """Return the law in another unit, of which its own is a multiple."""
+    """Return the law in a finer unit, of which its own unit is a multiple."""
     times = int(law.unit / unit)
     mass = np.zeros((law.mass.size - 1) * times + 1)
     mass[::times] = law.mass
@@ -190,7 +190,7 @@ def _finer(law: Lattice, unit: Fraction) -> Lattice:
 
 
 def gathered_lattices(steps: Steps, log_tail: float) -> list[tuple[Leaf, int]]:
-    """Return the steps with those on one lattice as one, where that is feasible."""
+    """Combine the steps on each lattice into one, where that is feasible."""
     units: list[tuple[Fraction, list[tuple[Step, int]]]] = []
     rest: list[tuple[Leaf, int]] = []
     for leaf, count in steps:

@@ -4,8 +4,8 @@ All sums of two laws are gathered in cells. A cell is merged to its barycenter (
 for *lower* bounds) or split to its two ends (for *upper* bounds), and both keep P- and
 Q-mass (theorem 17 of docs/proofs/numerical_accounting.md). Nothing is subtracted, so
 masses are right to a few units in the last place however small delta is, and losses of
-1e-12 keep their digits beside losses of 10. Every rounding of a loss goes up in upper
-laws and down in lower ones; those of masses are counted (theorem 18).
+1e-12 keep their digits next to losses of 10. Losses are rounded up in upper laws and
+down in lower ones; the rounding errors of masses are counted (theorem 18).
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ Floats = npt.NDArray[np.float64]
 #: One unit in the last place of numbers near 1.
 U = 2.0**-52
 
-#: Gaps of losses, in units of their size, that are rounding.
+#: Losses with a smaller relative gap differ only by rounding.
 _SAME = 1e-13
 
-#: The least double, which products below it may lose.
+#: The least double: a product that underflows loses at most this.
 _LEAST = 5e-324
 
 
@@ -35,14 +35,14 @@ class Law:
     Parameters
     ----------
     loss, mass : ndarray of float64
-        The losses, and their probabilities; an upper law is above the true one with
-        these numbers as they are, up to `error`, a lower one below it.
+        The losses, and their probabilities. Taken as exact, up to `error`, they are
+        above the true law in an upper law and below it in a lower one.
     lost : float
         Probability of an infinite loss; 0 in lower laws.
     error : float
         Bound of the relative error of masses.
     listed : bool
-        Whether every loss is one of the composition, none of them gathered in cells.
+        Whether every loss occurs in the composition: none was merged into cells.
     """
 
     loss: Floats
@@ -54,9 +54,9 @@ class Law:
     def cut(self, upper: bool, log_tail: float) -> Law:
         """Return the law without tails of a mass below e^log_tail each.
 
-        In an upper law what is above is lost and what is below goes to the least loss
-        that stays; a lower law leaves both out. Cells there would be wide, and an upper
-        law would throw mass from them up to where it counts.
+        An upper law counts the upper tail as lost, and moves the lower tail to the
+        least loss that stays; a lower law drops both. Cells in the tails would be wide,
+        and an upper law would move their mass up to where it counts.
         """
         least = math.exp(max(log_tail, -700.0))
         first = int(np.searchsorted(np.cumsum(self.mass), least))
@@ -72,7 +72,7 @@ class Law:
         return replace(self, loss=self.loss[first:last], mass=mass, lost=lost)
 
     def nudged(self, sign: int, units: int = 2) -> Floats:
-        """Return the losses moved so far that the rounding of a sum does no harm."""
+        """Return the losses moved by enough to cover the rounding of a sum."""
         return np.ascontiguousarray(self.loss + sign * units * U * np.abs(self.loss))
 
 
@@ -85,7 +85,7 @@ def listed_law(
     error: float = 0.0,
     lost: float = 0.0,
 ) -> Law:
-    """Return ascending losses as a law, moved by what they may be wrong by.
+    """Return ascending losses as a law, moved by the bound of their errors.
 
     `blur` bounds the absolute errors of losses, `error` the relative ones of masses;
     `lost` is the probability of other losses, infinite in an upper law.
@@ -139,7 +139,7 @@ def totals(cell: npt.NDArray[np.int64], values: Floats, cells: int) -> Floats:
 
 def convolve(a: Law, b: Law, edges: Floats, upper: bool) -> Law:
     """Return the law of the sum of two losses, in cells that cover all sums."""
-    # Here, so that importing the accountants loads no extension.
+    # Imported here, so that importing the accountants loads no extension.
     from fastdp import _core
 
     sign = 1 if upper else -1
@@ -156,14 +156,14 @@ def convolve(a: Law, b: Law, edges: Floats, upper: bool) -> Law:
 
 
 def _either(one: float, other: float, products: int) -> float:
-    """Return what is lost of a sum, with what products below doubles lose."""
+    """Return the lost mass of a sum, including products that underflow."""
     return min(1.0, (one + other) * (1 + 4 * U) + products * _LEAST)
 
 
 def sums(a: Law, b: Law, upper: bool) -> Law:
-    """Return the law of the sum of two losses with every sum in it.
+    """Return the law of the sum of two losses, with every sum listed.
 
-    Losses that differ by rounding are taken together, at the larger in an upper law.
+    Losses that differ only by rounding are merged, in an upper law at the larger one.
     """
     sign = 1 if upper else -1
     loss = (a.nudged(sign)[:, None] + b.nudged(sign)).ravel()
@@ -192,7 +192,7 @@ def _rounding(a: Law, b: Law) -> float:
 def covering(edges: Floats, low: float, high: float) -> Floats:
     """Return edges that reach from low to high, with cells that widen by 1.3 outside.
 
-    Beyond what was planned cells must widen gradually: an upper law would throw the
+    Beyond the planned cells, widths must grow gradually: an upper law would move the
     mass of one wide cell to its far end.
     """
     inner = edges[(edges > low) & (edges < high)]
@@ -206,7 +206,7 @@ def covering(edges: Floats, low: float, high: float) -> Floats:
 
 
 def _apart(edges: Floats) -> Floats:
-    """Return ascending edges without those that are equal, two at least."""
+    """Return ascending edges without duplicates, at least two."""
     found: Floats = np.unique(edges)
     if found.size < 2:
         return np.append(found, np.nextafter(found[-1], np.inf))
@@ -261,7 +261,7 @@ class Reading:
         return np.minimum(found * (1 + error) + self._lost + self._least, 1.0)
 
 
-#: The law of what is 0.
+#: The law of a loss that is 0.
 NOTHING = Law(np.zeros(1), np.ones(1), listed=True)
 
 

@@ -1,9 +1,9 @@
-"""Where cells go: it decides the width of bounds, and never their truth.
+"""Places the cells: that changes how tight bounds are, never whether they hold.
 
-A cell of width w and mass m costs about m f w^2, where f is how much delta feels a blur
-of this partial sum at this loss: the density of what is still to be added, at epsilon
-less the loss. A coarse run forward gives masses, one backward gives f, and cells go by
-the cube root of m f, some of them by the rise of ln f and some evenly.
+A cell of width w and mass m costs about m f w^2, where f is the sensitivity of delta to
+a blur of this partial sum at this loss: the density of what is still to be added, at
+epsilon minus the loss. A coarse forward run gives the masses and a backward run gives
+f. Cells are placed by the cube root of m f, some by the rise of ln f and some evenly.
 """
 
 from __future__ import annotations
@@ -27,35 +27,37 @@ from fastdp.accounting._atoms.law import (
 )
 from fastdp.accounting._numeric import product
 
-#: Cells of the fine run, for up to `_SUMS` sums.
+#: Cells of each sum in the fine run, if there are _SUMS sums.
 _FINE, _SUMS = 500, 30
-#: Of fewer sums each has up to so many times the cells; cells where none is formed.
+#: With fewer sums, each gets up to _MOST_ROOM times the cells; _ALONE cells if no sum
+#: is formed.
 _MOST_ROOM, _ALONE = 3.0, 10_000
-#: Fewest cells of either, however many sums there are.
+#: Fewest cells of a coarse and of a fine run, however many sums there are.
 _FEWEST_COARSE, _FEWEST = 40, 90
-#: Coarse runs, each of which improves the plan of the next: cells of each for up to
-#: `_SUMS` sums, and how many. A plan may fail where delta is tiny, which is seen only
-#: as a wide bracket: there the other is tried.
+#: Coarse runs, each of which improves the plan of the next: the cells of each sum (for
+#: up to _SUMS sums) and the number of runs. A plan may fail for tiny delta; the only
+#: symptom is a wide bracket. Then try the other one.
 FIRST, SECOND = (200, 2), (130, 3)
-#: Products up to this many are tried without cells.
+#: Form a sum of listed laws without cells if it has at most this many products.
 _LISTED = 400_000
-#: -ln of the mass of a step's tails beyond its share of delta.
+#: Cut off tails of a step with a mass of e^-_BEYOND times its share of delta.
 _BEYOND = 23.0
-#: How much lighter, in logarithms, tails of sums are that are cut off.
+#: Cut off tails of sums that are lighter than that by a factor of e^_CUT.
 _CUT = 5.0
-#: ln of masses that have fallen so far count no more, below and above.
+#: Ignore the rise of ln f where ln(f times tail mass) is this far below its maximum:
+#: for the tail below and for the tail above.
 _DEEP_BELOW, _DEEP_ABOVE = 45.0, 85.0
-#: Shares of cells: by cost, by the rise of ln f, evenly.
+#: Shares of the cells that are placed by cost, by the rise of ln f, and evenly.
 _BY_COST, _BY_RISE, _EVENLY = 0.7, 0.25, 0.05
-#: Where the bounds may be read as well, in units of epsilon, with weights.
+#: Plan for readings at these multiples of epsilon, with these weights.
 _FARTHER = ((1.0, 1.0), (1.015, 0.5), (1.06, 0.25))
-#: The least that is not 0 in a plan, and the least delta: costs are shares of it, and
-#: must not overflow over cells that are as narrow as losses of 1e-12.
+#: Least positive number in a plan, and least delta. Costs are divided by delta, and
+#: must not overflow if cells are as narrow as losses of 1e-12.
 _TINY, _LEAST_DELTA = 1e-300, 1e-250
-#: Points that a lattice's unit may be cut into, once another unit joins it.
+#: Join two lattices if each unit is at most this many times their common unit.
 _FINER = 64
 
-#: ln of a delta that is not known yet.
+#: ln of the delta to assume while it is not known.
 UNKNOWN = -60.0
 
 Cost = Callable[[Floats], Floats]
@@ -65,14 +67,14 @@ class Spaced(Protocol):
     """A step whose losses may be multiples of one number."""
 
     def spacing(self) -> Fraction | None:
-        """Return what all losses are multiples of, if there is such a number."""
+        """Return a number of which all losses are multiples, or None."""
 
 
 class Leaf(Protocol):
     """One step's law, by cells of any width."""
 
     def law(self, cost: Cost | None, cells: int, upper: bool, log_tail: float) -> Law:
-        """Return the law in about so many cells, placed where a blur costs most.
+        """Return the law in about `cells` cells, placed where a blur costs most.
 
         Tails of a mass of e^log_tail may be lost (upper) or left out (lower).
         """
@@ -80,14 +82,14 @@ class Leaf(Protocol):
 
 @dataclass(frozen=True)
 class Chain:
-    """Sums to form: pairs of places, leaves first; what the last one or two are."""
+    """Sums to form, as pairs of places (leaves come first), and the last one or two."""
 
     pairs: tuple[tuple[int, int], ...]
     roots: tuple[int, ...]
 
 
 def chain(counts: Sequence[int]) -> Chain:
-    """Return powers by squaring, and a balanced tree; the last sum is not formed."""
+    """Plan powers by squaring and a balanced tree; the last sum is not formed."""
     pairs: list[tuple[int, int]] = []
     size = len(counts)
 
@@ -130,9 +132,9 @@ class Plan:
     epsilon : float, optional
         Where delta is read, if `log_delta` is None.
     effort : float
-        Work, in units of the default's: widths fall with it.
+        Work, relative to the default; more work gives narrower bounds.
     log_steps : float, optional
-        ln of how many steps there are, where leaves stand for several.
+        ln of the number of steps, if a leaf stands for several.
     runs : tuple
         Cells of coarse runs, and how many runs.
     """
@@ -169,7 +171,7 @@ class Plan:
             self._backward()
 
     def _place_of(self, roots: list[Law]) -> tuple[float, float]:
-        """Return about where the profile is read: epsilon and ln delta."""
+        """Return roughly the epsilon and the ln delta of the reading."""
         log_delta, epsilon = self._asked
         if log_delta is not None:
             return crossing(roots, log_delta), log_delta
@@ -178,11 +180,11 @@ class Plan:
         return epsilon, max(math.log(found) if found > 0 else -700.0, -700.0)
 
     def refine(self, effort: float) -> None:
-        """Take so many times the work for the fine laws."""
+        """Spend `effort` times the work on the fine laws."""
         self._fine = int(self._fine * math.sqrt(effort))
 
     def moved(self, epsilon: float) -> None:
-        """Plan anew for another epsilon, with the coarse laws that are known."""
+        """Plan for another epsilon, from the coarse laws that are known."""
         self.epsilon = epsilon
         self._backward()
 
@@ -230,10 +232,10 @@ class Plan:
     # ---- backward --------------------------------------------------------------------
 
     def _backward(self) -> None:
-        """Find how much delta feels a blur of each partial sum, at each of its losses.
+        """Find the sensitivity of delta to a blur of each partial sum, at each loss.
 
-        Of the last sum it is the density of the other summand; of an earlier one the
-        mean of that, over what is added to it.
+        For a root it is the density of the other root; for an earlier sum, the mean of
+        the later sum's sensitivity over what is added to it.
         """
         values, size = self._values, len(self._leaves)
         cost = [np.zeros(law.loss.size) for law in values]
@@ -262,7 +264,7 @@ class Plan:
 
 
 def tail_of(log_delta: float, log_steps: float) -> float:
-    """Return ln of the tails of a step that do not count beside delta."""
+    """Return ln of the tail mass of a step that is negligible next to delta."""
     return log_delta - log_steps - _BEYOND
 
 
@@ -271,7 +273,7 @@ def _log(values: Floats) -> Floats:
 
 
 def spread(x: Floats, mass: Floats, cost: Floats, cells: int) -> Floats:
-    """Return edges of cells for atoms of which a blur costs so much."""
+    """Return edges of cells for atoms, given the cost of a blur of each."""
     low, high = x[0], x[-1]
     if x.size < 3 or low == high:
         return np.unique(x)
@@ -307,9 +309,9 @@ def spread(x: Floats, mass: Floats, cost: Floats, cells: int) -> Floats:
 
 
 def even(a: Law, b: Law, cells: int) -> Floats:
-    """Return edges for a sum of which nothing is known yet.
+    """Return edges of cells for a sum before there is a plan.
 
-    Even in asinh of the loss, in units of its standard deviation.
+    They are even in asinh of the loss, in units of a third of its standard deviation.
     """
     one, other = thinned(a, 60), thinned(b, 60)
     place = (one.loss[:, None] + other.loss).ravel()
@@ -325,7 +327,7 @@ def even(a: Law, b: Law, cells: int) -> Floats:
 
 
 def thinned(law: Law, most: int) -> Law:
-    """Return about the law with at most so many losses."""
+    """Return an approximation of the law with about `most` losses or fewer."""
     if law.loss.size <= most:
         return law
     places = np.unique(np.linspace(0, law.loss.size - 1, most).astype(int))
@@ -345,7 +347,7 @@ def gathered(law: Law, edges: Floats, upper: bool) -> Law:
 
 
 def density(law: Law, x: Floats) -> Floats:
-    """Return about the density of a law at x."""
+    """Return an estimate of the density of a law at x."""
     if law.loss.size < 4:
         return np.ones_like(x)
     i = np.unique(np.linspace(0, law.loss.size - 1, 200).astype(int))
@@ -359,7 +361,7 @@ def density(law: Law, x: Floats) -> Floats:
 
 
 def crossing(laws: list[Law], log_delta: float) -> float:
-    """Return about the epsilon >= 0 where ln delta of the laws is this."""
+    """Return roughly the epsilon >= 0 where ln delta of the laws is `log_delta`."""
     reading = Reading(laws, False)
 
     def value(epsilon: float) -> float:
@@ -382,7 +384,7 @@ def crossing(laws: list[Law], log_delta: float) -> float:
 
 
 def in_cells(law: Law, cost: Cost | None, cells: int, upper: bool) -> Law:
-    """Return the law in at most so many cells, placed by cost."""
+    """Return the law in `cells` cells placed by cost, if it has many more losses."""
     if law.loss.size <= 2 * cells:
         return law
     price = np.ones(law.loss.size) if cost is None else cost(law.loss)
@@ -390,7 +392,7 @@ def in_cells(law: Law, cost: Cost | None, cells: int, upper: bool) -> Law:
 
 
 def sums_of(steps: Sequence[tuple[Spaced, int]], most: int) -> int:
-    """Return how many sums there are to form, one for each lattice; or `most`."""
+    """Return the number of sums to form, one for each lattice; at most `most`."""
     units: list[Fraction] = []
     number = 0
     for leaf, count in steps:
@@ -408,7 +410,7 @@ def sums_of(steps: Sequence[tuple[Spaced, int]], most: int) -> int:
 
 
 def joined(units: list[Fraction], own: Fraction) -> tuple[int, Fraction] | None:
-    """Return the place of a lattice that another may join, and the unit of both."""
+    """Return the index of a unit that `own` may join, and the unit of both."""
     n, d = own.numerator, own.denominator
     for i, unit in enumerate(units):
         a, b = unit.numerator * d, n * unit.denominator

@@ -1,7 +1,8 @@
 """The loss of Gaussian noise on a sample, by cells of any width.
 
-Masses are integrals of an analytic function over pieces far shorter than it changes on,
-where 10 nodes err by less than 1e-12 of it (section 8 of the proofs).
+Masses are integrals of an analytic function over pieces that are much shorter than the
+scale on which it changes: 10 nodes err by less than a relative 1e-12 (section 8 of the
+proofs).
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _NODES, _ERROR, _MOST_PIECES = 10, 1e-12, 1 << 20
 #: Width of cells and of pieces, in units of the length on which the loss bends.
 _CELL = 0.3
 
-#: Points on which costs are looked at.
+#: Points at which the cost of cells is evaluated.
 _POINTS = 4001
 
 
@@ -34,7 +35,7 @@ class Noise(Protocol):
 
     @property
     def removal(self) -> bool:
-        """Whether P is the mixture, or Q."""
+        """True if P is the mixture, False if Q is."""
 
     def log_ratio(self, x: Floats) -> Floats:
         """Return ln of the mixture's density over that of the noise."""
@@ -54,7 +55,7 @@ def sampled_law(
     log_tail: float,
     least: float = -math.inf,
 ) -> Law:
-    """Return the law in about so many cells, of the x from `least` on.
+    """Return the law of the x >= `least` in about `cells` cells.
 
     Raises
     ------
