@@ -1,6 +1,6 @@
 """What is known of events: `facts_of(event)`; one entry for every kind.
 
-Below every accountant and every reading (tests/packaging/test_layers.py).
+This layer is below all accountants and readings (tests/packaging/test_layers.py).
 """
 
 from fastdp.accounting._facts import (

@@ -1,7 +1,7 @@
 """Facts of an epoch whose records are allocated at random (docs/proofs/allocation.md).
 
-A mean of ratios is no wider than one of them: what holds of one step holds of the
-epoch. The pair of laws says more.
+A mean of ratios is no wider than one of them: what holds for one step holds for the
+epoch. The pair of laws gives better bounds.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class AllocationFacts(Facts[RandomAllocationEvent]):
 
     @classmethod
     def of(cls, event: RandomAllocationEvent) -> Facts[RandomAllocationEvent]:
-        """Return the facts of an allocation, as a composition if to several steps."""
+        """Return the facts of an allocation; to several steps, a composition."""
         whole = ComposedFacts(event) if event.selected > 1 else cls(event)
         return cast("Facts[RandomAllocationEvent]", whole)
 
@@ -58,7 +58,7 @@ class AllocationFacts(Facts[RandomAllocationEvent]):
         return facts_of(inner)
 
     def pure(self) -> Fraction | None:
-        """Return that of one step: all t ratios may be the largest at once."""
+        """Return the epsilon of one step: all t ratios may be the largest at once."""
         return self._inner().pure()
 
     def stated(self) -> tuple[Fraction, Fraction] | None:
@@ -66,11 +66,11 @@ class AllocationFacts(Facts[RandomAllocationEvent]):
         return self._inner().stated()
 
     def rho(self) -> Fraction | None:
-        """Return that of one step, which large orders come near to."""
+        """Return the rho of one step, which large orders approach."""
         return self._inner().rho()
 
     def family(self) -> Family:
-        """Return the pair of the epoch; from below the sum of a larger one's steps."""
+        """Return the pair of the epoch; lower bounds sum a larger epoch's steps."""
         from fastdp.accounting._pld.allocation_loss import AllocationFamily
         from fastdp.accounting._pld.families import GaussianFamily, LooseFamily
 
@@ -89,6 +89,6 @@ class AllocationFacts(Facts[RandomAllocationEvent]):
         return self._inner().curve() if self.event.steps == 1 else self.curve_of_step()
 
     def trade_off(self) -> TradeOffFunction:
-        """Return the function of one order, the data without the record first."""
+        """Return the function of one order: the data without the record come first."""
         whole = None if self.event.steps == 1 else self.trade_off_of_removal()
         return whole or self._inner().trade_off()

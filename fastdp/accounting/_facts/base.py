@@ -3,10 +3,11 @@
 Every kind of event has one entry, a subclass of `Facts`, in this folder, and nothing
 else in the package asks what kind an event is. An entry states what it knows and
 leaves the rest to the base: a pure epsilon alone already gives a pair, rho, a Renyi
-curve and a trade-off function. What is not known is None or refused, never free.
+curve and a trade-off function. What is not known is None or raises an error; it is
+never taken as free.
 
-Laws are imported by the methods that make them: an accountant that only adds up
-numbers loads none.
+Methods import the laws that they make: an accountant that only adds up numbers loads
+none.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 
 ZERO = Fraction(0)
 
-#: Cells of the law that a trade-off function is made of, and ln of its tails.
+#: A trade-off function is made from a law of _CELLS cells, with tails of a mass of
+#: e^_LOG_TAIL.
 _CELLS, _LOG_TAIL = 1000, -60.0
 _U = 2.0**-52
 
@@ -39,7 +41,7 @@ _ENTRIES: dict[type[Event], type[Facts[Event]]] = {}
 
 
 class Reader(Protocol):
-    """How the profile of an event within another is read."""
+    """Reads the profile of an event inside another event."""
 
     def epsilon(self, event: Event, delta: Fraction) -> float:
         """Return an epsilon at `delta`, rounded up."""
@@ -57,19 +59,19 @@ class Facts(Generic[Kind]):
         What was done.
     """
 
-    #: Whether accountants are asked where there is no profile here: for whole curves
-    #: and functions, and for combinations.
+    #: Whether to ask the accountants if there is no profile here: for whole curves and
+    #: functions, and for combinations.
     left_to_accountants = False
 
-    #: Whether the event is a list of losses, as its samples are then: their curves are
-    #: those of their steps.
+    #: Whether the event is a list of losses. Then its samples are lists as well, and
+    #: their curves are those of their steps.
     listed = False
 
     @property
     def states_guarantee(self) -> bool:
-        """Whether the event stands for every mechanism that has what is stated.
+        """Whether the event represents every mechanism with the stated guarantee.
 
-        One of these attains the pair of `stated`, which then serves lower bounds.
+        One of them attains the pair of `stated`, which then serves for lower bounds.
         """
         return False
 
@@ -102,13 +104,13 @@ class Facts(Generic[Kind]):
         return None
 
     def sampling_rate(self) -> Fraction | None:
-        """Return the rate at which a sample amplifies what is done with it."""
+        """Return the rate at which a sample amplifies the event inside it."""
         return None
 
     def grouped(self, size: int) -> Event | None:
-        """Return an event for individuals that says what holds for groups of `size`.
+        """Return an event for individuals with the guarantee for groups of `size`.
 
-        None where no rule is proved but those of a pure epsilon and of rho.
+        Return None if only the rules of a pure epsilon and of rho are proved.
         """
         return None
 
@@ -123,13 +125,13 @@ class Facts(Generic[Kind]):
         return None
 
     def delta(self, epsilon: Fraction) -> float | None:
-        """Return delta where it is at hand rather than its logarithm."""
+        """Return delta, if it is known directly and not by its logarithm."""
         return None
 
     # ---- laws ------------------------------------------------------------------------
 
     def curve(self) -> tuple[Curve, Fraction]:
-        """Return a Renyi curve, and the delta that is set aside for it.
+        """Return a Renyi curve, and the delta that must be set aside for it.
 
         An (epsilon, delta) event has no curve of its own: with probability 1 - delta
         it is a pure one (Kairouz, Oh and Viswanath 2015), and such deltas add up.
@@ -142,7 +144,7 @@ class Facts(Generic[Kind]):
         return PureCurve(pair[0]), pair[1]
 
     def curve_of_step(self) -> tuple[Curve, Fraction]:
-        """Return the larger curve of both directions of `step`, and what is lost."""
+        """Return the larger curve of both directions of `step`, and the lost mass."""
         from fastdp.accounting._renyi.mechanisms import LossCurve
 
         step = self.step()
@@ -169,8 +171,8 @@ class Facts(Generic[Kind]):
         """Return the step of a Poisson sample in which one record is replaced.
 
         The event is for one record more or less in the sample, and the rate < 1. By
-        default from what is stated; a pair of laws gives more (section 5 of
-        docs/proofs/amplification.md).
+        default the step follows from `stated`; a pair of laws gives a better one
+        (section 5 of docs/proofs/amplification.md).
         """
         from fastdp.accounting._pld import listed_samples
         from fastdp.accounting._pld.families import NOTHING, between
@@ -231,10 +233,10 @@ def entry(*kinds: type[Event]) -> Callable[[type[Facts[Kind]]], type[Facts[Kind]
 
 @functools.lru_cache(maxsize=64)
 def facts_of(event: Event) -> Facts[Event]:
-    """Return what is known of an event; an unknown kind is refused, never free.
+    """Return what is known of an event; an unknown kind raises an error.
 
-    Where the pure epsilon is 0 the laws are equal: whatever the kind, all that is known
-    is known of a `PureDPEvent`.
+    If the pure epsilon is 0, the laws are equal: then return the facts of a
+    `PureDPEvent`, for every kind of event.
     """
     kind = _ENTRIES.get(type(event))
     if kind is None:

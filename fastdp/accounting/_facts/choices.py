@@ -113,7 +113,7 @@ class PureFacts(Facts[PureDPEvent]):
         return self.event.epsilon
 
     def mu(self) -> Fraction | None:
-        """Return 0 where nothing is told."""
+        """Return 0 if the event reveals nothing, else None."""
         return ZERO if self.event.epsilon == 0 else None
 
     def grouped(self, size: int) -> PureDPEvent:

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 
 
 def grouped(event: Event, size: int) -> Event | None:
-    """Return an event for single individuals that says what holds for a group.
+    """Return an event for individuals with the guarantee that holds for a group.
 
-    None where no rule is proved but that of the event's pure epsilon or rho. The
+    Return None if only the rules of the event's pure epsilon or rho are proved. The
     rules and their proofs are in docs/proofs/accounting.md, section 4.
 
     Parameters
@@ -67,7 +67,7 @@ def leaves(event: Event, count: int = 1) -> Iterator[tuple[Event, int]]:
 
 
 def _blocks(event: RandomAllocationEvent) -> Iterator[tuple[Event, int]]:
-    """Yield what bounds an allocation to k of t steps: k of one step (theorem 23)."""
+    """Yield k allocations to one step, which bound one to k of t steps (theorem 23)."""
     if event.selected == event.steps:  # every record joins all
         yield event.event, event.steps
         return
@@ -80,7 +80,7 @@ def _blocks(event: RandomAllocationEvent) -> Iterator[tuple[Event, int]]:
 
 
 def _group_of(event: Event, size: int) -> Event:
-    """Return the group's event, as one about single individuals where a rule says."""
+    """Return the group's event, as one about individuals if there is a rule."""
     inner = event
     if isinstance(event, _AllocatedBlock) and size > 1:
         raise UnsupportedEventError(
@@ -92,7 +92,7 @@ def _group_of(event: Event, size: int) -> Event:
 
 
 def exactly(event: Event, size: int) -> Event | None:
-    """Return what `grouped` does, unless it says more than is attained."""
+    """Return what `grouped` returns, or None if no mechanism attains it."""
     return None if facts_of(event).states_guarantee else grouped(event, size)
 
 
@@ -172,7 +172,7 @@ class GroupFacts(Facts[GroupEvent]):
     left_to_accountants = True
 
     def _same(self) -> Facts[Event] | None:
-        """Return the facts of an event about individuals that says the same."""
+        """Return the facts of an equivalent event about individuals."""
         same = grouped(self.event.event, self.event.size)
         return None if same is None else facts_of(same)
 
@@ -185,7 +185,7 @@ class GroupFacts(Facts[GroupEvent]):
         return None if pure is None else self.event.size * pure
 
     def stated(self) -> tuple[Fraction, Fraction] | None:
-        """Return what follows from the pair that is stated."""
+        """Return what follows from the stated pair."""
         same = self._same()
         if same is not None:
             return same.stated()
@@ -209,7 +209,7 @@ class GroupFacts(Facts[GroupEvent]):
         return whole if pure is None else min(whole, conversions.rho_of_pure(pure))
 
     def mu(self) -> Fraction | None:
-        """Return what the rule of the inner event says."""
+        """Return mu by the rule of the inner event."""
         same = self._same()
         return None if same is None else same.mu()
 
@@ -228,12 +228,12 @@ class GroupFacts(Facts[GroupEvent]):
         return None if pure is None else _response.pure_log_delta(pure, epsilon)
 
     def delta(self, epsilon: Fraction) -> float | None:
-        """Return it where the event that says the same has it."""
+        """Return the delta of the equivalent event, if it has one."""
         same = self._same()
         return None if same is None else same.delta(epsilon)
 
     def curve(self) -> tuple[Curve, Fraction]:
-        """Return the curve of the event that says the same, or a group's."""
+        """Return the curve of the equivalent event, or a group's."""
         from fastdp.accounting._renyi.mechanisms import group_curve
 
         same = self._same()
@@ -251,7 +251,7 @@ class GroupFacts(Facts[GroupEvent]):
         return None if same is None else facts_of(same)
 
     def family(self) -> Family:
-        """Return the pair of the event that says the same, or one around it."""
+        """Return the pair of the equivalent event, or one around it."""
         from fastdp.accounting._pld import pairs
         from fastdp.accounting._pld.families import LooseFamily, two_points
 
@@ -269,7 +269,7 @@ class GroupFacts(Facts[GroupEvent]):
     def step(self) -> Step:
         """Return the step of that pair, or of the trade-off function.
 
-        From below one member says what it does alone, where the others do nothing.
+        Lower bounds are those of one member alone: the others may have no effect.
         """
         from fastdp.accounting._pld import pairs
         from fastdp.accounting._pld.families import either_order
@@ -283,10 +283,10 @@ class GroupFacts(Facts[GroupEvent]):
         return either_order(step, inner.step())
 
     def trade_off(self) -> TradeOffFunction:
-        """Return the function of the event that says the same, or the inner one's.
+        """Return the function of the equivalent event, or of the inner one.
 
-        That of one member and in either order, applied once for each (Dong, Roth and Su
-        2022, Theorem 2.14); what is stated may say more in places.
+        The function of one member, in either order, is applied once for each member
+        (Dong, Roth and Su 2022, Theorem 2.14); the stated pair may be better in places.
         """
         from fastdp.accounting import _trade_off_functions as functions
 

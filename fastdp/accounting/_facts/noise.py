@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from fastdp.accounting._renyi.curves import Curve
     from fastdp.accounting._trade_off_functions import TradeOffFunction
 
-#: Discrete Laplace shifts up to this are followed atom by atom in trade-offs.
+#: In trade-off functions, handle discrete Laplace shifts up to this atom by atom.
 _MOST_ATOMS = 2000
 
-#: Those up to this within a sample in which a record is replaced.
+#: The same limit, inside a sample in which a record is replaced.
 _MOST_REPLACED = 512
 
-#: ln of the quotient of two laws from which on one says nothing of the other.
+#: Do not bound one law by another if ln of their quotient may exceed this.
 _MOST_SLACK = 0.5
 
 
@@ -43,7 +43,7 @@ _MOST_SLACK = 0.5
 class LaplaceFacts(Facts[LaplaceEvent | PermuteAndFlipEvent]):
     """Continuous Laplace noise, and choices by noise of which it is the worst case.
 
-    Of a vector one coordinate moved by all is the worst case.
+    For a vector, the worst case is that one coordinate moves by the whole sensitivity.
     """
 
     def pure(self) -> Fraction:
@@ -81,7 +81,7 @@ class LaplaceFacts(Facts[LaplaceEvent | PermuteAndFlipEvent]):
         return LaplaceCurve(self.pure()), ZERO
 
     def family(self) -> Family:
-        """Return the exact pair, for a choice with that of two candidates below it."""
+        """Return the exact pair; for a choice, that of two candidates is below it."""
         from fastdp.accounting._pld import pairs
 
         choice = isinstance(self.event, PermuteAndFlipEvent)
@@ -121,7 +121,7 @@ class DiscreteLaplaceFacts(Facts[DiscreteLaplaceEvent]):
         return conversions.least_rho(rho, self.pure())
 
     def grouped(self, size: int) -> DiscreteLaplaceEvent:
-        """Return the same noise under `size` times what an integer moves."""
+        """Return the same noise under `size` times the shift of an integer."""
         return replace(self.event, sensitivity=Fraction(size * self._shift()))
 
     def epsilon(self, delta: Fraction, reader: Reader) -> float:
@@ -144,7 +144,7 @@ class DiscreteLaplaceFacts(Facts[DiscreteLaplaceEvent]):
         return DiscreteLaplaceCurve(self._shift(), 1 / self.event.scale), ZERO
 
     def family(self) -> Family:
-        """Return the exact pair, or on a fine grid the continuous ones around it."""
+        """Return the exact pair, or on a fine grid continuous pairs around it."""
         from fastdp.accounting._pld import pairs
 
         return pairs.discrete_laplace(self._shift(), 1 / self.event.scale, self.rho())
@@ -176,7 +176,7 @@ class TruncatedDiscreteLaplaceFacts(Facts[TruncatedDiscreteLaplaceEvent]):
     """Discrete Laplace noise redrawn within a bound."""
 
     def pure(self) -> Fraction | None:
-        """Return 0 where nothing is told."""
+        """Return 0 if the event reveals nothing, else None."""
         return ZERO if self.event.sensitivity == 0 else None
 
     def stated(self) -> tuple[Fraction, Fraction]:
@@ -186,14 +186,14 @@ class TruncatedDiscreteLaplaceFacts(Facts[TruncatedDiscreteLaplaceEvent]):
         return shift / scale, Fraction(lost)
 
     def grouped(self, size: int) -> TruncatedDiscreteLaplaceEvent | None:
-        """Return the same noise while the group does not outreach the bound."""
+        """Return the same noise, unless the group's shift exceeds the bound."""
         wide = Fraction(size * whole(self.event.sensitivity))
         return (
             replace(self.event, sensitivity=wide) if self.event.bound >= wide else None
         )
 
     def epsilon(self, delta: Fraction, reader: Reader) -> float:
-        """Return the epsilon inside where delta covers the ends."""
+        """Return the epsilon inside, if delta covers the ends."""
         e = self.stated()[0]
         if self.delta(e) <= delta:
             return float_up(e)
@@ -211,7 +211,7 @@ class TruncatedDiscreteLaplaceFacts(Facts[TruncatedDiscreteLaplaceEvent]):
         )
 
     def family(self) -> Family:
-        """Return the exact pair, or where it is too long that of what is stated."""
+        """Return the exact pair, or that of the stated guarantee if it is too long."""
         from fastdp.accounting._pld import pairs
 
         shift, rate = whole(self.event.sensitivity), 1 / self.event.scale
@@ -224,7 +224,7 @@ class TruncatedDiscreteLaplaceFacts(Facts[TruncatedDiscreteLaplaceEvent]):
 
 @entry(GaussianEvent, GDPEvent)
 class GaussianFacts(Facts[GaussianEvent | GDPEvent]):
-    """Continuous Gaussian noise, and what is as hard to test."""
+    """Continuous Gaussian noise, and mechanisms that are as hard to test."""
 
     def mu(self) -> Fraction:
         """Return sensitivity/sigma."""
@@ -233,7 +233,7 @@ class GaussianFacts(Facts[GaussianEvent | GDPEvent]):
         return self.event.sensitivity / self.event.sigma
 
     def pure(self) -> Fraction | None:
-        """Return 0 where nothing is told."""
+        """Return 0 if the event reveals nothing, else None."""
         return ZERO if self.mu() == 0 else None
 
     def rho(self) -> Fraction:
@@ -294,7 +294,7 @@ class _IntegerFacts(Facts[Integers]):
     """Noise on integers, by how far and in how many places they move."""
 
     def pure(self) -> Fraction | None:
-        """Return 0 where nothing is told."""
+        """Return 0 if the event reveals nothing, else None."""
         return ZERO if self.event.sensitivity == 0 else None
 
     def grouped(self, size: int) -> Integers:
@@ -312,7 +312,7 @@ class _IntegerFacts(Facts[Integers]):
         return max(1, int(self.event.sensitivity * self.event.sensitivity))
 
     def _moved(self) -> int:
-        """Return how many coordinates move at most."""
+        """Return the largest number of coordinates that move."""
         n = self.event.coordinates
         return self._norm() if n is None else min(n, self._norm())
 
@@ -405,7 +405,7 @@ class DiscreteGaussianSumFacts(_IntegerFacts[DiscreteGaussianSumEvent]):
     left_to_accountants = True
 
     def rho(self) -> Fraction | None:
-        """Return that of the variance, and the slack of what moves."""
+        """Return the rho of the variance plus the slack of the moved coordinates."""
         slack = self._slack()
         return None if slack is None else self._line() + slack
 
@@ -419,7 +419,7 @@ class DiscreteGaussianSumFacts(_IntegerFacts[DiscreteGaussianSumEvent]):
         return ConcentratedCurve(self._line(), slack, symmetric=True), ZERO
 
     def family(self) -> Family:
-        """Return the discrete Gaussian pair, and what the sum's law misses of it."""
+        """Return the discrete Gaussian pair, failing with the slack's probability."""
         from fastdp.accounting._pld import pairs
         from fastdp.accounting._pld.families import FailingFamily
 
@@ -438,7 +438,7 @@ class DiscreteGaussianSumFacts(_IntegerFacts[DiscreteGaussianSumEvent]):
         return self._norm() / (2 * self._variance())
 
     def _slack(self) -> Fraction | None:
-        """Return a bound of ln of the quotient of both laws, over all that moves."""
+        """Return a bound of ln of the quotient of both laws, over moved coordinates."""
         one = _grid_noise.gaussian_sum_slack(self.event.sigma**2, self.event.shares)
         slack = one * self._moved() * (1 + 1e-9)
         return Fraction(slack) if slack <= _MOST_SLACK else None
@@ -458,7 +458,7 @@ class SkellamFacts(_IntegerFacts[SkellamEvent]):
         return _skellam.rho(self.event.variance, norm, moved)
 
     def curve(self) -> tuple[Curve, Fraction]:
-        """Return the line, or of narrow noise on one coordinate that of its losses."""
+        """Return the line, or for narrow noise on one coordinate the losses' curve."""
         from fastdp.accounting._renyi.curves import ConcentratedCurve
 
         rho = self.rho()
@@ -467,7 +467,7 @@ class SkellamFacts(_IntegerFacts[SkellamEvent]):
         return ConcentratedCurve(rho, symmetric=True), ZERO
 
     def family(self) -> Family:
-        """Return the exact pair of one coordinate, or what has the line."""
+        """Return the exact pair of one coordinate, or that of the line."""
         from fastdp.accounting._pld import pairs
         from fastdp.accounting._pld.families import BoundedFamily
 

@@ -25,14 +25,15 @@ if TYPE_CHECKING:
     from fastdp.accounting._renyi.curves import Curve
     from fastdp.accounting._trade_off_functions import TradeOffFunction
 
-#: How far an epsilon is looked for.
+#: Largest epsilon to try.
 _LARGEST_EPSILON = 1e6
 
 _ADD = NeighboringRelation.ADD_OR_REMOVE_ONE
 _REPLACE = NeighboringRelation.REPLACE_ONE
 _SPECIAL = NeighboringRelation.REPLACE_SPECIAL
 
-#: Draws of one record that are told apart, and the probability of more that is lost.
+#: Most draws of one record that are handled separately; more draws count as lost once
+#: their probability is at most _LEAST_DRAWS.
 _MOST_DRAWS, _LEAST_DRAWS = 200, 1e-30
 
 
@@ -44,14 +45,14 @@ class _Sample(Facts[Kind]):
     _what: str
 
     def _inner(self) -> Event | None:
-        """Return the event for which that holds, None where it does not."""
+        """Return the event for which the formula holds, or None."""
         raise NotImplementedError
 
     def _rate(self) -> Fraction:
         raise NotImplementedError
 
     def sampling_rate(self) -> Fraction | None:
-        """Return the rate where the formula above holds for the event inside."""
+        """Return the rate, if the formula above holds for the event inside."""
         return None if self._inner() is None else self._rate()
 
     def _leaves_none(self) -> bool:
@@ -124,7 +125,7 @@ class _Sample(Facts[Kind]):
 
 
 def _twice(event: Event) -> Event:
-    """Return an event as one about a record replaced: removed, and another added."""
+    """Return the event for a replaced record: one is removed, another is added."""
     return exactly(event, 2) or GroupEvent(event, 2)
 
 
@@ -132,16 +133,16 @@ def _twice(event: Event) -> Event:
 class PoissonFacts(_Sample[PoissonSampledEvent]):
     """Every record is in the sample with one probability, independently.
 
-    Where a record is replaced, and the event inside is for one more or less, the
-    sample may bring either record or none. Of an event for a replacement it may be
-    known whether the record is in the sample.
+    If a record is replaced and the event inside is for one record more or less, the
+    sample may contain either record or none. If the event inside is for a replacement,
+    it may be known whether the record is in the sample.
     """
 
     _what = "a Poisson sample"
 
     @classmethod
     def of(cls, event: PoissonSampledEvent) -> Facts[PoissonSampledEvent]:
-        """Return the facts of a sample, which may be cut."""
+        """Return the facts of a sample, which may have a largest size."""
         cap, records = event.largest_batch, event.records
         if cap is None or records is None or cap >= records:
             return cls(event)
@@ -151,7 +152,7 @@ class PoissonFacts(_Sample[PoissonSampledEvent]):
         return relation_of(self.event.event), relation_of(self.event)
 
     def _inner(self) -> Event | None:
-        """Return the event inside where it is for one record more or less."""
+        """Return the event inside, if it is for one record more or less."""
         if self.event.group_size > 1:
             return None
         inside, whole = self._relations()
@@ -172,7 +173,7 @@ class PoissonFacts(_Sample[PoissonSampledEvent]):
         return inside is not _ADD and covers and self.event.group_size == 1
 
     def pure(self) -> Fraction | None:
-        """Return the amplified epsilon; the same where the record may be known."""
+        """Return the amplified epsilon; the inner one if the record may be known."""
         pure = facts_of(self.event.event).pure()
         if self._rate() == 0:  # all samples are empty
             return ZERO
@@ -192,7 +193,7 @@ class PoissonFacts(_Sample[PoissonSampledEvent]):
         return super(_Sample, self).stated() if self._replaced() else super().stated()
 
     def rho(self) -> Fraction | None:
-        """Return what holds whoever is in the sample, or follows from epsilon."""
+        """Return the rho that holds for every sample, or that of epsilon."""
         inner = self.event.event
         if self._replaced():
             inner = _twice(inner)
@@ -270,9 +271,10 @@ class PoissonFacts(_Sample[PoissonSampledEvent]):
 
 
 class CutFacts(Facts[PoissonSampledEvent]):
-    """A Poisson sample that is cut where it is too large (theorem 27).
+    """A Poisson sample that is cut to a largest size (theorem 27).
 
-    Whether the others fill a batch is shown. Then the record takes another one's place.
+    It is revealed whether the other records fill the batch. If they do, the record
+    takes another one's place.
     """
 
     left_to_accountants = True
@@ -322,8 +324,8 @@ class CutFacts(Facts[PoissonSampledEvent]):
 class SubsetFacts(_Sample[SampledWithoutReplacementEvent]):
     """The sample is a uniform subset of fixed size, in which a record is replaced.
 
-    Where the data have one record more, the sample with it is one without it in which
-    a record was replaced: a Poisson sample of the pair.
+    If the data have one record more, a sample with that record is a sample without it
+    in which one record was replaced: a Poisson sample of the pair.
     """
 
     _what = "a subset of fixed size"
@@ -376,7 +378,7 @@ class SubsetFacts(_Sample[SampledWithoutReplacementEvent]):
 
 
 def _as_replacement(event: Event, relation: NeighboringRelation) -> Event | None:
-    """Return an event for a record replaced, None where none is known."""
+    """Return an event for a replaced record, or None if none is known."""
     if event.group_size > 1 or relation_of(event) is _SPECIAL:
         return None
     return event if relation_of(event) is _REPLACE else _twice(event)
@@ -390,7 +392,7 @@ class ReplacementFacts(_Sample[SampledWithReplacementEvent]):
     _what = "a sample with replacement"
 
     def _single(self) -> Event | None:
-        """Return the event for one record of the sample replaced."""
+        """Return the event in which one record of the sample is replaced."""
         if self._leaves_none():
             return None
         return _as_replacement(self.event.event, relation_of(self.event))

@@ -35,7 +35,7 @@ class ApproximateFacts(Facts[ApproximateDPEvent]):
     states_guarantee = True
 
     def pure(self) -> Fraction | None:
-        """Return epsilon where delta is 0."""
+        """Return epsilon if delta is 0."""
         return self.event.epsilon if self.event.delta == 0 else None
 
     def stated(self) -> tuple[Fraction, Fraction]:
@@ -72,16 +72,16 @@ class ConcentratedFacts(Facts[ZCDPEvent | TCDPEvent]):
 
     @property
     def states_guarantee(self) -> bool:
-        """Whether what is stated is a pure epsilon."""
+        """Whether the stated guarantee is a pure epsilon."""
         return self.pure() is not None
 
     def pure(self) -> Fraction | None:
-        """Return xi where rho is 0: it holds at all orders, so also in the limit."""
+        """Return xi if rho is 0: it holds at all orders, so also in the limit."""
         rho, xi, _ = self._line()
         return xi if rho == 0 else None
 
     def rho(self) -> Fraction | None:
-        """Return rho where it is all that is stated."""
+        """Return rho if nothing else is stated."""
         rho, xi, omega = self._line()
         if omega is None and xi == 0:
             return rho
@@ -125,13 +125,13 @@ class RDPFacts(Facts[RDPEvent]):
     left_to_accountants = True
 
     def pure(self) -> Fraction | None:
-        """Return 0 where nothing is told."""
+        """Return 0 if the event reveals nothing, else None."""
         return ZERO if min(self.event.epsilons) == 0 else None
 
     def grouped(self, size: int) -> RDPEvent | None:
         """Return the curve of a group of up to 2^c: (order/2^c, 3^c epsilon).
 
-        Mironov 2017, Proposition 2; it asks for orders of at least 2^(c+1).
+        Mironov 2017, Proposition 2; it requires orders of at least 2^(c+1).
         """
         c = (size - 1).bit_length()
         pairs = zip(self.event.orders, self.event.epsilons, strict=True)
@@ -155,7 +155,7 @@ class TradeOffFacts(Facts[TradeOffEvent]):
     left_to_accountants = listed = True
 
     def pure(self) -> Fraction | None:
-        """Return 0 where no test does better than chance."""
+        """Return 0 if no test does better than chance."""
         x, f = self.event.false_positive_rates, self.event.false_negative_rates
         return ZERO if all(a + b == 1 for a, b in zip(x, f, strict=True)) else None
 
@@ -168,7 +168,7 @@ class TradeOffFacts(Facts[TradeOffEvent]):
         )
 
     def curve(self) -> tuple[Curve, Fraction]:
-        """Return that of the exact pair of max(f, f^-1)."""
+        """Return the curve of the exact pair of max(f, f^-1)."""
         return self.curve_of_step()
 
     def family(self) -> Family:
@@ -194,7 +194,7 @@ class PrivacyLossFacts(Facts[PrivacyLossEvent]):
     left_to_accountants = listed = True
 
     def pure(self) -> Fraction | None:
-        """Return 0 where nothing is told."""
+        """Return 0 if the event reveals nothing, else None."""
         law = self.event.losses, self.event.probabilities
         return ZERO if law == ((ZERO,), (Fraction(1),)) else None
 
