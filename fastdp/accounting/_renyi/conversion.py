@@ -26,10 +26,10 @@ from fastdp.accounting._series import (
     scalar_exp_remainder,
 )
 
-#: Raises what is left of rounding after the slop of the logarithms.
+#: Relative allowance for rounding that the slop of the logarithms does not cover.
 _EXCESS = 6e-14
-#: A search has come close enough when its next step is this share of the gap: the
-#: loss of epsilon is the square of it.
+#: Stop a search when its next step is this share of the gap: the loss of epsilon is the
+#: square of it.
 _CLOSE = 1e-5
 _CLOSE_W0 = 3e-7
 _STEPS = 20
@@ -38,9 +38,9 @@ _STEPS = 20
 _SMALL_GAIN, _LARGE_GAIN = 3e-10, 1e-7
 #: From here on t r is so large that the differences of psi need no care.
 _WIDE_REACH = 4.0
-#: A relative gain of delta that is not worth a search.
+#: Do not search for a relative gain of delta below this.
 _NO_GAIN = 1e-13
-#: Of psi' in powers of u^2, the highest first.
+#: Coefficients of psi' in powers of u^2, the highest first.
 _BERNOULLI = bernoulli_coefficients()[::-1]
 
 
@@ -116,7 +116,7 @@ def epsilon_at(
 def epsilon_at_order(gap: float, moment: float, log_delta: float) -> tuple[float, bool]:
     """Return the least epsilon that K(gap) <= moment implies.
 
-    Also whether the gap that is best for w0 = 1 is the best one still.
+    Also return whether the gap that is best for w0 = 1 is still the best one.
     """
     plain, step = epsilon_at(gap, moment, log_delta)
     best = plain
@@ -144,8 +144,8 @@ def epsilon_at_order(gap: float, moment: float, log_delta: float) -> tuple[float
 def log_delta_at_order(gap: float, moment: float, epsilon: float) -> float:
     """Return the least ln(delta) that K(gap) <= moment implies; it may exceed 0.
 
-    For any r the w0 that belongs to epsilon is at hand, and so is delta. The best r is
-    where w0 is as far below 1 as the best w0 is for this delta.
+    For each r, epsilon determines w0, and w0 determines delta. At the best r, this w0
+    is the best w0 for this delta.
     """
     if moment <= 0 or moment == math.inf:
         return moment if moment == math.inf else -math.inf
@@ -180,7 +180,7 @@ def _log_delta_by(
     gap: float, moment: float, epsilon: float, r: float
 ) -> tuple[float, float]:
     """Return ln(delta) rounded up for r, and by how much ln(w0) exceeds the best."""
-    if r <= 0:  # w0 = 1 says nothing at epsilon 0
+    if r <= 0:  # w0 = 1 gives no bound at epsilon 0
         return math.inf, 2.0
     value = (r / 2 + _psi_step(gap * r, r)) * (1 + _EXCESS)
     log_w0 = min(epsilon - value, 0.0)

@@ -43,12 +43,12 @@ class Curve(abc.ABC):
 
     @property
     def largest_gap(self) -> float:
-        """Gap beyond which the curve says nothing."""
+        """Gap beyond which the curve gives no bound."""
         return math.inf
 
     @property
     def search_gap(self) -> float:
-        """Gap at which a search for the best order had better not start beyond."""
+        """Largest gap at which a search for the best order should start."""
         return self.largest_gap
 
     @property
@@ -58,7 +58,7 @@ class Curve(abc.ABC):
 
     @property
     def trusted_gap(self) -> float:
-        """Up to here K is that of one pair of laws, to a relative error of 1e-12."""
+        """Largest gap at which K is that of one pair of laws, to a relative 1e-12."""
         return self.largest_gap if self.is_moment else 0.0
 
     @property
@@ -105,7 +105,7 @@ class ConcentratedCurve(Curve):
 
 @dataclass(frozen=True)
 class LaplaceCurve(Curve):
-    """Continuous Laplace noise of pure `epsilon`: exact, one coordinate the worst."""
+    """Continuous Laplace noise of pure `epsilon`: exact; one coordinate is worst."""
 
     epsilon: Fraction
 
@@ -118,13 +118,13 @@ class LaplaceCurve(Curve):
 
     @property
     def is_symmetric(self) -> bool:
-        """Reflection at the middle of the two centres swaps the laws."""
+        """Reflection at the middle of the two centers swaps the laws."""
         return True
 
 
 @dataclass(frozen=True)
 class DiscreteLaplaceCurve(Curve):
-    """Discrete Laplace noise, one coordinate moved by `shift`: exact, and the worst.
+    """Discrete Laplace noise, one coordinate moved by `shift`: exact; the worst case.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ class DiscreteLaplaceCurve(Curve):
 
     @property
     def is_symmetric(self) -> bool:
-        """Reflection at the middle of the two centres swaps the laws."""
+        """Reflection at the middle of the two centers swaps the laws."""
         return True
 
 
@@ -207,7 +207,7 @@ class DiscreteGaussianCurve(Curve):
 
     @property
     def is_symmetric(self) -> bool:
-        """Reflection at the middle of the two centres swaps the laws."""
+        """Reflection at the middle of the two centers swaps the laws."""
         return True
 
 
@@ -257,7 +257,7 @@ class ResponseCurve(Curve):
 
     @property
     def is_symmetric(self) -> bool:
-        """The two outcomes of unequal probability change places."""
+        """Swapping the two outcomes of unequal probability swaps the laws."""
         return True
 
 

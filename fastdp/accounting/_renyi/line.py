@@ -6,20 +6,21 @@ import math
 
 from fastdp.accounting._renyi.conversion import epsilon_at_order, log_expm1
 
-#: A search has come close enough when its next step is this share of the gap: the
-#: loss of epsilon is the square of it.
+#: Stop a search when its next step is this share of the gap: the loss of epsilon is the
+#: square of it.
 _CLOSE = 1e-5
 _STEPS = 20
-#: Within, nothing on the way leaves the range of doubles.
+#: Within this range of rho, no intermediate result leaves the range of doubles.
 _LEAST_RHO, _LARGEST_RHO = 1e-60, 1e60
-#: Less reach t r than this is left to the search over orders.
+#: Leave smaller reaches t r to the search over orders.
 _LEAST_REACH = 4.0
 
 
 class Line:
-    """K(t) = t (xi + rho (1 + t)): the bound at the best gap, from that of the last.
+    """K(t) = t (xi + rho (1 + t)): the bound at the best gap.
 
-    Not for the smallest reaches t r, where the search over arrays is used.
+    The search starts at the gap of the last reading. Small reaches t r are left to the
+    search over arrays.
     """
 
     __slots__ = ("_last",)

@@ -1,4 +1,4 @@
-"""Renyi curves of samples and of groups, from the curves of what is done with them."""
+"""Renyi curves of samples and of groups, from the curves of the events inside."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from fastdp.accounting._series import Floats
 if TYPE_CHECKING:
     from fastdp.accounting._pld.losses import Loss
 
-#: Discrete Laplace shifts up to this are sampled atom by atom.
+#: Sample discrete Laplace shifts up to this atom by atom.
 _MOST_ATOMS = 400
 
 ZERO = ConcentratedCurve(Fraction(0))
@@ -52,7 +52,7 @@ class LeastCurve(Curve):
 
     @property
     def largest_gap(self) -> float:
-        """Where both have ended."""
+        """The larger of both gaps."""
         return max(self.first.largest_gap, self.second.largest_gap)
 
     @property
@@ -63,7 +63,7 @@ class LeastCurve(Curve):
 
 @dataclass(frozen=True)
 class MixedCurve(Curve):
-    """The curve of what is done with probability `rate`, and known not to be done else.
+    """The curve of an event that occurs with probability `rate`, as everybody sees.
 
     The log moment is ln(1 - rate + rate e^K).
     """
@@ -111,7 +111,7 @@ class LossCurve(Curve):
         for loss in self.losses:
             value, error = loss.cumulants(gap)
             found = np.maximum(found, value + error)
-        # Of the law of finite losses the ratio is larger by 1/(1 - lost).
+        # The law of finite losses has ratios larger by a factor 1/(1 - lost).
         return np.asarray(found - gap * np.log1p(-self.lost) * (1 + EXCESS))
 
     @property
@@ -121,7 +121,7 @@ class LossCurve(Curve):
 
 
 def mixed_curve(rate: Fraction, curve: Curve) -> Curve:
-    """Return the curve of a sample of which it may be known who is in it."""
+    """Return the curve of a sample whose members may be known."""
     return curve if rate == 1 or curve == ZERO else MixedCurve(curve, rate)
 
 

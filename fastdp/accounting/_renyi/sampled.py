@@ -61,7 +61,7 @@ class PoissonAtomsCurve(Curve):
 
     @property
     def trusted_gap(self) -> float:
-        """Beyond, exponents are so large that their rounding tells."""
+        """Beyond this gap, exponents are so large that their rounding matters."""
         room = 500 + min(self.log_masses)
         return max(0.0, room / max(map(abs, self.losses)) - 1)
 
@@ -91,7 +91,7 @@ def laplace_atoms(
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Return losses and ln masses under Q of discrete Laplace noise moved by `shift`.
 
-    Under Q the distance from Q's centre is j, and the loss rate (2 j - shift).
+    Under Q the distance from Q's center is j, and the loss rate (2 j - shift).
     """
     low = -math.log1p(math.exp(-rate))
     middle = math.log(-math.expm1(-rate)) + low
@@ -139,7 +139,7 @@ class SampledBoundCurve(Curve):
 
     @abc.abstractmethod
     def log_terms(self, powers: Floats, moments: Floats) -> Floats:
-        """Return ln of the factor of each power 2, 3, ... beside binomial and rate."""
+        """Return ln of each power's factor (2, 3, ...), without binomial and rate."""
 
     @property
     def largest_gap(self) -> float:
@@ -148,7 +148,7 @@ class SampledBoundCurve(Curve):
 
     @property
     def search_gap(self) -> float:
-        """Orders are dear here: the search begins low."""
+        """Orders are costly here, so the search starts low."""
         return min(8.0, self.inner.search_gap)
 
     @property

@@ -21,12 +21,12 @@ from fastdp.accounting._series import Floats
 
 #: Bounds of K at gaps.
 Objective: TypeAlias = Callable[[Floats], Floats]
-#: What one order says, from its gap and a bound of K there.
+#: A function of a gap and a bound of K there: the bound that this order gives.
 Value: TypeAlias = Callable[[float, float], float]
 
 _LARGEST_GAP = 1e18
 _LEAST_GAP = 1e-18
-#: Gaps that are looked at together.
+#: Gaps that are evaluated together.
 _POINTS = 13
 #: The first bracket reaches this far to either side.
 _REACH = 8.0
@@ -35,7 +35,7 @@ _MOVES, _ROUNDS = 40, 16
 _ACCURACY, _FINEST = 1e-10, 1e-10
 #: Within this factor any smooth bound is a polynomial, up to its rounding.
 _SMOOTH = 1.001
-#: Points at which the polynomial is looked at.
+#: Points at which the polynomial is evaluated.
 _DENSE = 1201
 
 
@@ -70,12 +70,12 @@ class Search:
         )
 
 
-#: Nothing is known of the bound but that it is smooth.
+#: The search if a bound is only known to be smooth.
 ANYWHERE = Search(1e6, math.inf, True, math.inf)
 
 
 class Best(NamedTuple):
-    """A gap, and what it says."""
+    """A gap, and the bound that it gives."""
 
     gap: float
     value: float
@@ -132,7 +132,7 @@ def _least(value: Value, moment: Objective, guess: float, search: Search) -> Bes
 def _bracket(
     value: Value, moment: Objective, start: float, top: float
 ) -> tuple[float, float, Best]:
-    """Return two gaps that have the best one between them, and the best one seen."""
+    """Return two gaps with the best one between them, and the best one seen."""
     best = Best(start, math.inf)
     ratios = np.geomspace(1 / _REACH, _REACH, _POINTS)
     low = high = start
@@ -169,7 +169,7 @@ def _values(value: Value, gaps: Floats, moments: Floats) -> Floats:
 def _between(
     value: Value, moment: Objective, low: float, high: float, best: Best
 ) -> tuple[Best, bool]:
-    """Return the best gap by a polynomial, and whether it was too rough a guide."""
+    """Return the best gap by a polynomial, and whether that was too inaccurate."""
     places, table = _polynomial()
     half = math.log(high / low) / 2
     gaps = np.clip(low * np.exp(half * (1 + places)), low, high)
@@ -196,7 +196,7 @@ def _value_of(best: Best) -> float:
 
 @functools.cache
 def _polynomial() -> tuple[Floats, Floats]:
-    """Return Chebyshev places, and what interpolates from them densely on [-1, 1]."""
+    """Return Chebyshev places, and the matrix of dense interpolation on [-1, 1]."""
     angles = (2 * np.arange(_POINTS) + 1) * np.pi / (2 * _POINTS)
     places = -np.cos(angles)
     x = np.linspace(-1, 1, _DENSE)

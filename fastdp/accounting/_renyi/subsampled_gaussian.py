@@ -37,9 +37,9 @@ from fastdp.accounting._series import (
     softplus,
 )
 
-#: Aim of the discretisation and of the tails: exp(-_AIM) of the integral.
+#: Discretization and tails may each add about exp(-_AIM) of the integral.
 _AIM = 38.0
-#: Beyond, the bound without sampling is returned: exponentials would overflow.
+#: Beyond this ratio, use the bound without sampling: exponentials would overflow.
 _LARGEST_NOISE_RATIO = 35.0
 _MOST_NODES = 400_000
 #: Gaps within this factor share their nodes.
@@ -47,7 +47,7 @@ _TOGETHER = 8
 #: Elements of the table of terms that are worked on at a time.
 _BLOCK = 1 << 18
 _LOG_SQRT_2PI = 0.9189385332046727
-#: Covers all that underflows.
+#: Added to cover terms that underflow.
 _LEAST = 1e-300
 
 
@@ -82,7 +82,7 @@ class SampledGaussianCurve(Curve):
         return result
 
     def _simple(self, gap: Floats, plain: Floats) -> Floats:
-        """Return what is known without a sum, from K without sampling."""
+        """Return a bound that needs no sum, from K without sampling."""
         return plain
 
     @abc.abstractmethod
@@ -91,13 +91,13 @@ class SampledGaussianCurve(Curve):
 
     @property
     def search_gap(self) -> float:
-        """About where sampling ceases to help: q exp(t c^2/2) = 1."""
+        """Roughly where sampling no longer helps: q exp(t c^2/2) = 1."""
         c, q = float(self.ratio), float(self.rate)
         return (1 - 2 * math.log(q)) / (c * c) + 1
 
     @property
     def trusted_gap(self) -> float:
-        """Beyond, the squares of the places make rounding tell."""
+        """Beyond this gap, the squares of the places make rounding matter."""
         c = float(self.ratio)
         return max(0.0, 36 / c - 1) if c <= _LARGEST_NOISE_RATIO else 0.0
 
@@ -149,7 +149,7 @@ def up_to_power(value: float) -> float:
 
 
 class _Nodes(NamedTuple):
-    """Points of the trapezoidal rule, and what depends on them alone.
+    """Points of the trapezoidal rule, and values that depend only on them.
 
     The terms of the sum are density (g(t w) + t g(-w)) with w = v for removal, -v for
     addition: the second part is the same for all gaps but for the factor t.
@@ -158,7 +158,7 @@ class _Nodes(NamedTuple):
     w: Floats
     density: Floats  # step phi(y), times 1 + u for removal
     log_density: Floats
-    #: What a term is summed with: 1, and two parts of its relative rounding error.
+    #: Weights of a term in sums: 1, and two parts of its relative rounding error.
     #: shape (points, 3): 1, y^2 + 2 |v| + 60, |v|
     weights: Floats
     fixed: Floats  # the sums of density g(-w) with each of the weights
@@ -166,7 +166,7 @@ class _Nodes(NamedTuple):
     q: float
     c: float
     discretisation: float  # relative bound
-    outside: float  # what a normal law has beyond the points on the left
+    outside: float  # mass of a normal law beyond the points on the left
     last: tuple[float, float, float]  # y, v and ln(phi) at the last point
 
 

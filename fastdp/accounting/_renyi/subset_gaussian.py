@@ -29,10 +29,10 @@ from fastdp.accounting._renyi.subsampled_gaussian import (
 )
 from fastdp.accounting._series import Floats, softplus
 
-#: -ln of what is left out at the far end, before what the gap and the rate ask for.
+#: -ln of the part left out at the far end, before the gap's and the rate's additions.
 _AIM = 38.0
-#: Nodes of a panel, and the parameter of the ellipses: errors are below 3^-2n; samples
-#: around a panel.
+#: Nodes n of a panel; parameter of the ellipses, for errors below 3^-2n; samples around
+#: a panel.
 _ORDER, _ELLIPSE, _SAMPLES = 40, 3.0, 9
 _MOST_PANELS = 4000
 _LOG_SQRT_2PI = 0.9189385332046727
@@ -48,7 +48,7 @@ class SubsetGaussianCurve(SampledGaussianCurve):
     ratio : Fraction
         sensitivity/sigma for the replacement of a record, > 0.
     rate : Fraction
-        Share of the records that is in the subset, > 0 and < 1.
+        Share of the records in the subset, > 0 and < 1.
     """
 
     def _together(self, gap: Floats) -> Floats:
@@ -59,13 +59,13 @@ class SubsetGaussianCurve(SampledGaussianCurve):
 
 
 class _Nodes(NamedTuple):
-    """Nodes for gaps up to a largest one, and what depends on them alone."""
+    """Nodes for gaps up to a largest one, and values that depend only on them."""
 
     v: Floats  # ln r
     log_weight: Floats  # ln of weight, phi and r
     slip: Floats  # relative rounding error of terms, in units, but for the power
     #: Samples around each panel: ln phi, ln r, a bound of ln |r| from below at that
-    #: real part; what the panel errs by, and half the distance of samples.
+    #: real part; the panel's error, and half the distance of samples.
     near: tuple[Floats, Floats, Floats, Floats, float]
     c: float
     last: tuple[float, float, float]  # y, ln r and ln phi at the far end
@@ -95,7 +95,7 @@ def _beyond(nodes: _Nodes, gap: Floats) -> Floats:
 
 
 def _panels(nodes: _Nodes, gap: Floats) -> Floats:
-    """Return ln of a bound of what all panels err by.
+    """Return ln of a bound of the error of all panels.
 
     On an ellipse of height b a term is at most e^(b^2/2) phi (r^t + 1) (r + |r|^-t),
     phi and r at its real part, |r| >= 1 - q + q exp(..) cos(c b): largest at samples

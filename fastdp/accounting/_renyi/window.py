@@ -33,18 +33,18 @@ _WIDTH = 4.0
 _ACCURACY, _ROUGHLY = 3e-10, 1e-9
 #: Relative rise toward the ends of a window that rounding cannot fake.
 _VISIBLE = 1e-8
-#: Windows that are tried before the search starts from nothing.
+#: Try this many windows before the search starts from scratch.
 _TRIES = 4
 #: The gap is refined until a step is this share of it; epsilon loses the square.
 _CLOSE = 1e-6
-#: A window is looked at between its nodes when K has grown by this factor.
+#: Check a window between its nodes when K has grown by this factor.
 _LOOK_AGAIN = 1.1
 #: From here on the square of exp(-t r) moves the best gap by less than `_CLOSE`.
 _LARGE_REACH = 6.0
 
 
 class _Rows(NamedTuple):
-    """What makes polynomials through all nodes, and all but the ends, of values."""
+    """Matrices that interpolate from values at all nodes, and at all but the ends."""
 
     whole: Floats  # shape (points, NODES)
     inner: Floats  # shape (points, NODES - 2)
@@ -67,7 +67,7 @@ class _Shape:
     places: Floats
     weights: Floats
     inner_weights: Floats
-    #: From values at the places to derivatives there.
+    #: The matrix from values at the places to derivatives there.
     slopes: Floats
 
     def rows(self, x: Floats) -> _Rows:
@@ -170,7 +170,7 @@ class _Flat(NamedTuple):
 
     @classmethod
     def of(cls, gaps: Floats, totals: Floats) -> _Flat:
-        """Return the values of which polynomials are made."""
+        """Return the values to interpolate."""
         first, last = NODES // 2 - 1, NODES // 2
         start, base = float(gaps[first]), float(totals[first])
         slope = (float(totals[last]) - base) / (float(gaps[last]) - start)
@@ -183,7 +183,7 @@ class _Flat(NamedTuple):
         return self.bounds(gap, _shape().rows(window.place(gap)))
 
     def bounds(self, gap: Floats, rows: _Rows) -> tuple[Floats, Floats]:
-        """Return lower and upper bounds of K at gaps, of which `rows` are."""
+        """Return lower and upper bounds of K at gaps, which `rows` belong to."""
         lower, upper = rows.bounds(self.values, self.error)
         base = self.base + self.slope * (gap - self.start)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -217,7 +217,7 @@ class Sum(Protocol):
 
 
 class _Kept(NamedTuple):
-    """A window and how much of which log it has taken in."""
+    """A window, the log that it follows, and how much of it is included."""
 
     window: Window
     log: list[tuple[Curve, int]]
@@ -231,9 +231,9 @@ class WindowReader:
     """Reads epsilon off a sum that grows between readings.
 
     The first reading is a plain search. Later ones keep a window around the best gap
-    and move it along; they fall back on the search when they lose it. Where all parts
-    are zero-concentrated, the last gap starts a search of its own. Safe under threads:
-    what is kept is replaced as a whole, and none of it makes a reading wrong.
+    and move it along; they fall back on the search when they lose it. If all parts are
+    zero-concentrated, the last gap starts a separate search. Thread-safe: cached values
+    are replaced as a whole, and none of them can make a reading wrong.
     """
 
     def __init__(self) -> None:
@@ -254,12 +254,12 @@ class WindowReader:
         return best.value
 
     def line_epsilon(self, state: Sum, log_delta: float) -> float | None:
-        """Return epsilon where all parts are lines; None if a search must tell."""
+        """Return epsilon if all parts are lines; None if a search is needed."""
         rho, xi = state.line
         return self._line.epsilon(rho, xi, log_delta)
 
     def _from_windows(self, state: Sum, log_delta: float) -> float | None:
-        """Return epsilon from the window that was kept, or from others near it."""
+        """Return epsilon from the cached window, or from others near it."""
         kept = self._kept
         for _ in range(_TRIES):
             kept = None if kept is None else _caught_up(kept, state)
@@ -299,7 +299,7 @@ def _caught_up(kept: _Kept, state: Sum) -> _Kept | None:
 
 
 class _Reading(NamedTuple):
-    """What a window says: whether it may be believed, and is likely the best."""
+    """The result of a window: whether it is accurate, and likely the best."""
 
     gap: float
     epsilon: float
@@ -328,7 +328,7 @@ def _read(kept: _Kept, state: Sum, log_delta: float) -> _Reading:
         epsilon, _ = epsilon_at_order(gap, float(high[0]), log_delta)
     unit = gap * max(epsilon, 1e-300)
     exact = float(high[0] - low[0]) <= _ACCURACY * unit
-    # Polynomials meet the nodes whatever they do between: look there as well.
+    # Polynomials match the values at the nodes: check them between the nodes as well.
     if exact and flat.size > _LOOK_AGAIN * kept.looked:
         low, high = flat.bounds((gaps[1:] + gaps[:-1]) / 2, shape.between)
         exact = float((high - low).max()) <= _ROUGHLY * unit
