@@ -17,7 +17,7 @@ from fastdp.accounting._series import gauss_legendre
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 
-#: Exponent at which the integral of the tail ratio is cut: relatively e^-36.
+#: Cut the integral of the tail ratio at this exponent, at a relative error of e^-36.
 _CUT = 36.0
 _NODES = 40
 #: Relative error charged to the tail ratio, and to a logarithm of a binomial law.
@@ -93,7 +93,7 @@ def _tail_ratio(trials: Floats, hits: Floats) -> Floats:
 def log_hinge(trials: Floats, v: Floats, rest: Floats, upper: bool) -> Floats:
     """Return ln E[(a - trials/2 - v)_+], a ~ Bin(trials, 1/2), v >= 0, in a direction.
 
-    `rest` is trials/2 - v, which its maker knows to more digits than v.
+    `rest` is trials/2 - v, which the caller knows to more digits than v.
     """
     sign = 1.0 if upper else -1.0
     inside = rest > 0
@@ -117,13 +117,13 @@ class Window:
     #: First and last count of each block.
     low: Floats
     high: Floats
-    #: ln of each block's probability, rounded up, and by how much at most.
+    #: ln of each block's probability, rounded up by at most `slop`.
     log_weight: Floats
     slop: float
-    #: ln of upper bounds of what lies below the first and above the last block.
+    #: Log upper bounds on the mass below the first block and above the last.
     log_below: float
     log_above: float
-    #: What is left out has a probability of about exp(-reach).
+    #: The counts that are left out have a probability of about exp(-reach).
     reach: float
 
     @property
@@ -138,7 +138,7 @@ def window(
 ) -> Window:
     """Return Bin(trials, p) in at most `blocks` blocks, p given by its log-odds.
 
-    Blocks are as wide as `grain` times the mode, or as `blocks` of them must be.
+    Blocks are `grain` times the mode wide, or wider if `blocks` of them would not do.
     """
     p = 1 / (1 + math.exp(-log_odds)) if log_odds > -700 else 0.0
     other = 1 / (1 + math.exp(log_odds)) if log_odds < 700 else 0.0

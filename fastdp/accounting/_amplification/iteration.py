@@ -1,7 +1,7 @@
-"""Noisy iterations of which only the last is released: shifts that are paid best.
+"""Noisy iterations of which only the last is released: how best to pay for shifts.
 
 X_t = phi_t(X_(t-1)) + noise of sigma_t, phi_t c_t-Lipschitz, on two datasets whose
-phi_t are at most s_t apart. Any a_t >= 0 that never pay more than has arisen,
+phi_t are at most s_t apart. Any payments a_t >= 0 that never exceed the shifts so far,
 
     z_t = c_t z_(t-1) + s_t - a_t >= 0, z_T = 0,
 
@@ -81,7 +81,7 @@ def contractive_iteration(
     -------
     Approximate for all mechanisms of the kind, and the best of all ways to spread the
     shifts over the steps. Both datasets start at the same point, which must not depend
-    on the data. In the units of Renyi divergence it is D_a <= a mu^2/2.
+    on the data. As a bound of Renyi divergences it is D_a <= a mu^2/2.
 
     References
     ----------
@@ -181,13 +181,13 @@ def noisy_gradient_descent(
     sigma : int, float, Fraction or Decimal
         Standard deviation of the noise on the mean gradient, > 0.
     step_size, smoothness, strong_convexity
-        As of `gradient_contraction`; for every record's loss.
+        As in `gradient_contraction`; for every record's loss.
     lipschitz : int, float, Fraction or Decimal
         Largest norm of a record's gradient (after clipping it is no gradient, and the
         theorem does not hold), > 0.
     diameter : int, float, Fraction or Decimal, optional
-        Of the convex set that iterates are projected to; with it privacy no longer
-        falls from some number of steps on.
+        Diameter of the convex set that iterates are projected to; with it, further
+        steps cost nothing from some number of steps on.
     last_iterate_only : bool
         Must be True: nothing but the last iterate is released.
 
@@ -252,14 +252,14 @@ def noisy_sgd(
     records : int
         Number of records, >= 1; public.
     record : int, optional
-        Which record's privacy, 1 ... records in the order of use; None: that of the
-        worst off, the last one.
+        The record whose privacy is bounded, 1 ... records in the order of use; None:
+        the last one, which has the least privacy.
     passes : int
         Number of passes over the records, >= 1.
     sigma : int, float, Fraction or Decimal
         Standard deviation of the noise on each gradient, > 0.
     step_size, lipschitz, smoothness, strong_convexity, diameter, last_iterate_only
-        As of `noisy_gradient_descent`.
+        As in `noisy_gradient_descent`.
 
     Returns
     -------
@@ -343,11 +343,11 @@ def _least_square(
 ) -> Fraction:
     """Return the least sum of a_t^2/sigma_t^2, or a little more.
 
-    With a diameter the two runs may be taken to agree up to any step, at the price of
-    the diameter as the distance there: the best of some such steps.
+    With a diameter, the runs may be assumed equal up to any step, if the diameter is
+    charged as their distance there: take the best of several such steps.
     """
     forgets = [t for t, c in enumerate(contractions) if c == 0]
-    if forgets:  # a constant map: what came before is gone
+    if forgets:  # a constant map erases all earlier distances
         start = forgets[-1]
         shifts, variances = shifts[start:], variances[start:]
         contractions, diameter = contractions[start:], None
@@ -384,8 +384,8 @@ def _starts(count: int) -> list[int]:
 def _weights(contractions: list[Fraction]) -> list[Fraction]:
     """Return how much of a distance after each step arrives at the end.
 
-    Rounded up, and never growing towards the past: constants between the given ones
-    and 1, which the maps have as well.
+    Rounded up, and never growing towards the past: Lipschitz constants may be raised,
+    up to 1.
     """
     weights = [Fraction(1)]
     for c in contractions[:0:-1]:
@@ -443,7 +443,7 @@ def late_square(
     if c == 1:
         return (wide + shift * steps) ** 2 / (variance * steps)
     low, high = _power(c, steps)
-    if high >= 1:  # not told apart from 1
+    if high >= 1:  # it may be 1
         return late_square(steps, shift, variance, Fraction(1), wide)
     distance = wide * high + shift * (1 - low) / (1 - c)
     return distance**2 * (1 - c * c) / (variance * (1 - high * high))

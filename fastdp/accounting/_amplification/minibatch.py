@@ -1,7 +1,7 @@
 """Noisy SGD with random batches and projections, of which the last iterate is released.
 
-Up to some step two runs may be taken to differ by the diameter. From there on, part of
-each step's noise pays for that distance, the rest hides which records were in the batch
+Up to some step, two runs are assumed to differ by the diameter. From there on, part of
+each step's noise pays for that distance; the rest hides which records were in the batch
 (docs/proofs/amplification.md, section 2).
 """
 
@@ -61,13 +61,13 @@ def noisy_minibatch_sgd(
     sigma : int, float, Fraction or Decimal
         Standard deviation of the noise on a batch's mean gradient, > 0.
     step_size, lipschitz, smoothness, strong_convexity, last_iterate_only
-        As of `noisy_gradient_descent`.
+        As in `noisy_gradient_descent`.
     diameter : int, float, Fraction or Decimal
-        Of the convex set that iterates are projected to, > 0.
+        Diameter of the convex set that iterates are projected to, > 0.
     window : int, optional
-        How many steps at the end are charged, >= 1: half of their noise for what came
-        before. None: the number that is best where noise is large; all steps, with all
-        of their noise, if there are not four times as many.
+        Number of last steps that are charged, >= 1; half of their noise pays for the
+        steps before. None: the best number for large noise, or all steps with all of
+        their noise if there are fewer than four times as many.
 
     Returns
     -------
@@ -82,7 +82,7 @@ def noisy_minibatch_sgd(
 
     Privacy
     -------
-    Approximate. From some number of steps on it costs no more, however many there are.
+    Approximate. From some number of steps on, further steps cost nothing.
     All records' losses must be convex and smooth, with gradients that are not clipped.
 
     References

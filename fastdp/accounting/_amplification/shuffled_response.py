@@ -27,11 +27,12 @@ __all__ = ["ResponseSum"]
 _Floats: TypeAlias = npt.NDArray[np.float64]
 
 _U = 2.0**-52
-#: ln of what aliases may add, relatively.
+#: ln of the relative error that aliases may add.
 _ALIAS = -32.0
-#: Most nodes, and most periods of the law's lattice that are told apart.
+#: Most nodes; most periods of the law's lattice that are bounded separately.
 _MOST, _LOBES = 8192, 4096
-#: -ln of how small what lies between the lobes is, and how small those left out are.
+#: Leave out points between lobes where |phi|^n is below about e^-_DEEP, and lobes that
+#: add less than a share _LITTLE of the main lobe.
 _DEEP, _LITTLE = 34.0, 1e-12
 
 
@@ -42,7 +43,7 @@ class ResponseSum:
     trials: int
     values: _Floats
     chances: _Floats
-    #: ln of what the mean of the positive part is multiplied by.
+    #: ln of the factor of the mean of the positive part.
     log_factor: float
 
     @classmethod
@@ -77,7 +78,7 @@ class ResponseSum:
         return np.where(good, value, np.inf), np.where(good, error, np.inf)
 
     def saddle(self) -> float:
-        """Return about the t that makes moment/t^2 least."""
+        """Return approximately the t that minimizes moment/t^2."""
         t = np.exp(np.linspace(-30, 8, 77))
         for _ in range(3):
             reading = self.cumulants(t)[0] - 2 * np.log(t)
@@ -122,7 +123,7 @@ class ResponseSum:
         return lower, min(simple[1], level + slack + math.log(high))
 
     def estimate(self) -> float:
-        """Return ln(delta) as far as the main lobe tells; NaN where it does not."""
+        """Return ln(delta) from the main lobe alone; NaN if that fails."""
         theta = self.saddle()
         base = float(self.cumulants(np.array([theta]))[0][0])
         shape = _Shape.of(self, theta)
@@ -190,7 +191,7 @@ def _powers(
 
 @dataclass(frozen=True)
 class _Shape:
-    """Where |phi|^n is not negligible: about 0, and about multiples of 2 pi.
+    """Where |phi|^n is not negligible: near 0, and near multiples of 2 pi.
 
     |phi|^n is at most exp(-n w), w the sum of p p' (1 - cos(y (v - v'))) over pairs of
     values. Up to pi over their largest distance all cosines are bounded by parabolas.
@@ -204,7 +205,7 @@ class _Shape:
     spread: float
     near: float
     far: float
-    #: D, x, and up to where in y the parabolas hold.
+    #: D, x, and the largest y at which the parabolas are valid.
     unit: float
     x: float
     edge: float
@@ -248,9 +249,9 @@ class _Shape:
         return j * (step / self.unit), left_out * self.unit * (1 + 1e-6)
 
     def _lobes(self, step: float) -> tuple[int, float]:
-        """Return how many lobes are worth their time, and what the others may add."""
+        """Return how many lobes to sum, and a bound of what the others add."""
         after = self._tails(0, step)
-        # about what the main lobe's integral is
+        # roughly the main lobe's integral
         main = min(1 / (self.theta * math.sqrt(self.spread)), 1.0) / self.theta
         wanted = _LITTLE * main
         enough = np.flatnonzero(after <= wanted)
@@ -262,7 +263,7 @@ class _Shape:
         return float(self._tails(kept, step)[0])
 
     def _tails(self, kept: int, step: float) -> _Floats:
-        """Return bounds of what lies after period kept, kept + 1, ..."""
+        """Return bounds of the integrals after period kept, kept + 1, ..."""
         m = np.arange(kept + 1, kept + 1 + _LOBES, dtype=np.float64)
         phase = 2 * math.pi * np.remainder(m * (self.x - 1), 1.0)
         phase = np.minimum(phase, 2 * math.pi - phase)

@@ -1,4 +1,4 @@
-"""Shuffled k-ary response, k >= 3, of few reports that hide: a sum over three counts.
+"""Shuffled k-ary response, k >= 3, if few reports hide: a sum over three counts.
 
 delta(epsilon) = (E - 1)/n E[(a - x c - y (a + c + d))_+] with (a, c, d) multinomial
 (docs/proofs/amplification.md, section 1). Given s = a + c, c ~ Bin(s, 1/2), and the
@@ -23,7 +23,7 @@ _Floats: TypeAlias = npt.NDArray[np.float64]
 _U = 2.0**-52
 #: Most entries of a table.
 _TABLE = 1 << 20
-#: -ln of what may be left out, relatively.
+#: -ln of the relative part that may be left out.
 _DEEP = 28.0
 
 
@@ -32,7 +32,7 @@ def log_delta_bounds(
 ) -> tuple[float, float]:
     """Return bounds of ln(delta) from below and above; infinite for large tables.
 
-    For 0 <= epsilon < local_epsilon. What is left out is about exp(log_size - 28).
+    For 0 <= epsilon < local_epsilon. The part left out is about exp(log_size - 28).
     """
     e, e0 = epsilon, local_epsilon
     log_grown = e0 + math.log(-math.expm1(-e0))  # ln(E - 1)
@@ -80,7 +80,7 @@ def log_delta_bounds(
 
 
 def _window(trials: int, chance: float, reach: float) -> _Floats:
-    """Return the counts outside which are at most 2 exp(-reach) (Bernstein)."""
+    """Return counts with a mass of at most 2 exp(-reach) outside them (Bernstein)."""
     variance = trials * chance * (1 - chance)
     away = reach / 3 + math.sqrt(reach * reach / 9 + 2 * reach * variance) + 1
     first = max(0, math.floor(trials * chance - away))

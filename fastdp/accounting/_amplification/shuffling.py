@@ -31,13 +31,13 @@ from fastdp.accounting._amplification.binomial import (
 )
 from fastdp.accounting._numeric import root_above
 
-#: More clients are as private as this many, at least: a bound for these serves.
+#: For more clients use the bound for this many: more clients only add privacy.
 MOST_CLIENTS = 10**10
-#: Most blocks of N = s in one sum, and in one that is only to start from.
+#: Most blocks of N = s in a sum, and in a rough sum that only starts a search.
 _CELLS, _FEW_CELLS = 16384, 256
-#: How far below its target ln(delta) may end.
+#: ln(delta) may end this far below its target.
 _NEAR = 1e-8
-#: An integral whose bounds of ln(delta) are farther apart is compared with a table.
+#: Also try a table if an integral's bounds of ln(delta) are farther apart than this.
 _WIDE = 1.5e-5
 
 
@@ -52,9 +52,9 @@ class ShuffledPair:
     clients : int
         Number of reports, >= 1.
     categories : int or None
-        Of k-ary randomized response; None for any randomizer.
+        Categories of k-ary randomized response; None for any randomizer.
     local_delta : float
-        Delta of one report; above 0 for no named randomizer.
+        Delta of one report; 0 for a named randomizer.
     """
 
     local_epsilon: float
@@ -64,7 +64,7 @@ class ShuffledPair:
 
     @property
     def log_beyond(self) -> float:
-        """Logarithm of delta from the local epsilon on: that of one report."""
+        """Logarithm of delta at or beyond the local epsilon: that of one report."""
         return math.log(self.local_delta) if self.local_delta else -math.inf
 
     @functools.cached_property
@@ -97,7 +97,7 @@ class ShuffledPair:
         """Return ln of a bound of delta(epsilon) from above, or from below.
 
         For 0 <= epsilon < local_epsilon and a delta not far below exp(log_size). With
-        `coarse` it is worth less, or no more than an estimate.
+        `coarse` the bound may be wider, or only an estimate.
         """
         pure = self._pure_log_delta(epsilon, log_size, upper, coarse)
         if not self.local_delta:
@@ -125,7 +125,7 @@ class ShuffledPair:
         terms = given + law.log_weight
         if not upper:
             return log_sum(terms) + law.log_kept - law.slop - 1e-14
-        # Beyond the last block delta is at most what it is there; below the first, 1.
+        # Beyond the last block delta is at most its value there; below the first, 1.
         above = float(given[-1]) + law.log_above
         total = np.array([log_sum(terms), above, law.log_below])
         return min(0.0, log_sum(total) + law.slop + 1e-14)
@@ -191,10 +191,10 @@ def log_delta(pair: ShuffledPair, epsilon: float, upper: bool = True) -> float:
 def epsilon_at(
     pair: ShuffledPair, log_target: float, upper: bool = True, near: float | None = None
 ) -> float:
-    """Return an epsilon where delta was found at most the target, next to the least.
+    """Return nearly the least epsilon where delta is proved to be at most the target.
 
-    With `upper` False one where a lower bound of delta is at least the target: no
-    smaller epsilon meets it. `near` is an epsilon that is known to be close.
+    With `upper` False, return one where a lower bound of delta is at least the target:
+    no smaller epsilon meets it. `near` is an epsilon that is known to be close.
     """
 
     def excess(epsilon: float, coarse: bool = False) -> float:
