@@ -62,7 +62,7 @@ class AllocationFacts(Facts[RandomAllocationEvent]):
         return self._inner().pure()
 
     def stated(self) -> tuple[Fraction, Fraction] | None:
-        """Return what one step states."""
+        """Return the stated guarantee of one step."""
         return self._inner().stated()
 
     def rho(self) -> Fraction | None:

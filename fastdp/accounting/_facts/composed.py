@@ -214,14 +214,14 @@ class GroupFacts(Facts[GroupEvent]):
         return None if same is None else same.mu()
 
     def epsilon(self, delta: Fraction, reader: Reader) -> float | None:
-        """Read the event that says the same, or the pure epsilon."""
+        """Read the equivalent event, or the pure epsilon."""
         same, pure = self._same(), self.pure()
         if same is not None:
             return reader.epsilon(same.event, delta)
         return None if pure is None else _response.pure_epsilon_at(pure, delta)
 
     def log_delta(self, epsilon: Fraction, reader: Reader) -> float | None:
-        """Read the event that says the same, or the pure epsilon."""
+        """Read the equivalent event, or the pure epsilon."""
         same, pure = self._same(), self.pure()
         if same is not None:
             return reader.log_delta(same.event, epsilon)

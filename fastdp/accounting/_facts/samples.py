@@ -32,8 +32,8 @@ _ADD = NeighboringRelation.ADD_OR_REMOVE_ONE
 _REPLACE = NeighboringRelation.REPLACE_ONE
 _SPECIAL = NeighboringRelation.REPLACE_SPECIAL
 
-#: Most draws of one record that are handled separately; more draws count as lost once
-#: their probability is at most _LEAST_DRAWS.
+#: More draws of one record count as lost once their probability is at most
+#: _LEAST_DRAWS; refuse the event if more than _MOST_DRAWS draws remain.
 _MOST_DRAWS, _LEAST_DRAWS = 200, 1e-30
 
 
@@ -237,7 +237,7 @@ class PoissonFacts(_Sample[PoissonSampledEvent]):
         return poisson_curve(rate, curve, inner.mu()), lost
 
     def step(self) -> Step:
-        """Return the step of a sample, perhaps of a sample."""
+        """Return the step of a sample, which may be a sample of a sample."""
         from fastdp.accounting._pld import listed_samples, pairs
 
         rate, inner = self._rate(), self.event.event

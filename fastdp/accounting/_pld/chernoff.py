@@ -103,11 +103,11 @@ class Chernoff:
         return float(((self._bound - log_delta) / self._t).min())
 
     def best_epsilon(self, log_delta: float) -> tuple[int, float]:
-        """Return the index of the order with the least bound of epsilon, and that."""
+        """Return the order's index with the least bound of epsilon, and that bound."""
         return self._least(lambda t, bound: (bound - log_delta) / t)
 
     def best_delta(self, epsilon: float) -> tuple[int, float]:
-        """Return the index of the order with the least bound of ln delta, and that.
+        """Return the order's index with the least bound of ln delta, and that bound.
 
         If the bound at the least known order is positive, smaller orders are not
         tried: their bounds are next to 0.

@@ -145,7 +145,7 @@ class Atoms:
             losses, masses = np.append(losses, value), np.append(masses, own)
             blur = max(blur, 4 * U * abs(value))
         order = np.argsort(losses, kind="stable")
-        # Mass of Q where P has none: none for a removal; for an addition, part q of it.
+        # Mass of Q where P has none: 0 for a removal, q times `other` for an addition.
         other, slack = (0.0, 0.0) if removal else (q * self.other, q * self.slack)
         return Atoms(
             losses[order],

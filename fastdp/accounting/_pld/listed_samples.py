@@ -170,7 +170,7 @@ def replaced_pure(epsilon: Fraction, lost: Fraction, rate: Fraction) -> Step:
 def _failing(e: float, lost: Fraction, rate: Fraction) -> Step:
     """Return a step that dominates: (ln(1 + q e^epsilon/(1 - q)), q delta).
 
-    Where the mechanism fails for one record, the sample without it may be shown.
+    If the mechanism fails for one record, it may still reveal the sample without it.
     """
     parts = e, log_fraction(rate), -log_fraction(1 - rate)
     grown = sum(parts)

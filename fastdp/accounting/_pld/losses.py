@@ -253,7 +253,7 @@ class Batch(ABC):
 
     @abstractmethod
     def cumulants(self, t: Floats) -> tuple[Floats, Floats]:
-        """Return the sum of K(t) and bounds of its errors; infinite where given up."""
+        """Return the sum of K(t) and bounds of its errors; infinite where unknown."""
 
     @abstractmethod
     def tilted(self, theta: float) -> TiltedBatch:
@@ -267,7 +267,7 @@ class LoopBatch(Batch):
         self._steps = tuple(zip(losses, counts, strict=True))
 
     def cumulants(self, t: Floats) -> tuple[Floats, Floats]:
-        """Return the sum of K(t) and bounds of its errors; infinite where given up."""
+        """Return the sum of K(t) and bounds of its errors; infinite where unknown."""
         both = np.zeros((2, t.size))
         for loss, count in self._steps:
             both = both + _times(count, *loss.cumulants(t))

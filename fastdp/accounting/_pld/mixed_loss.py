@@ -34,7 +34,7 @@ _FEWEST, _LARGE = 64, 30.0
 class MixedLoss(Loss):
     """One of several losses, with these weights; None stands for a loss of 0.
 
-    Each weight is within a unit in the last place of a number; these add up to 1.
+    Weights are right to a unit in the last place; the exact weights add up to 1.
     """
 
     weights: tuple[float, ...]

@@ -142,7 +142,7 @@ def noisy_choice(epsilon: Fraction, rho: Fraction) -> Family:
 
 
 def bounded_range(epsilon: Fraction, rho: Fraction) -> Family:
-    """Return the pair that dominates bounded range, above response of epsilon/2."""
+    """Return the pair above bounded range, randomized response of epsilon/2 below."""
     return _interval(epsilon, rho, False, two_points(epsilon / 2))
 
 
@@ -203,7 +203,7 @@ def discrete_laplace(shift: int, rate: Fraction, rho: Fraction) -> Family:
 
 
 def skellam(variance: Fraction, shift: int, rho: Fraction | None) -> Family | None:
-    """Return the exact pair of one coordinate, or None where it is too long."""
+    """Return the exact pair of one coordinate, or None if it has too many losses."""
     if not PURE[0] ** 2 <= shift * shift / variance <= PURE[1] ** 2:
         return None
     found = _skellam.losses(variance, shift)

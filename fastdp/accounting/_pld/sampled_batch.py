@@ -52,8 +52,8 @@ _MOST_ORDERS, _MOST_NODES, _TABLE = 1 << 14, 1 << 10, 1 << 15
 #: Fractions of the widest strip to try.
 _STRIPS = np.array([0.1, 0.16, 0.24, 0.34, 0.46, 0.6, 0.75, 0.88, 1])
 
-#: Share nodes between removal and addition for at most _SHARED losses; these nodes
-#: cover at least the powers of r in _USUAL.
+#: Share nodes between removal and addition for at most _SHARED losses; if possible,
+#: these nodes cover the powers of r in _USUAL from the start.
 _SHARED, _USUAL = 4, (-8.0, 33.0)
 
 #: With at most _FEW steps, use the envelope of shifted lines, which single losses have,
@@ -155,7 +155,7 @@ class SampledStep(Loss):
     probability : float
         q, > 0 and < 1, within half a unit in the last place.
     noise : float
-        s, the standard deviation for sensitivity 1, likewise.
+        s, the standard deviation for sensitivity 1, within half a unit as well.
     removal : bool
         Which of the two orders.
     """
@@ -223,7 +223,7 @@ class SampledGaussianBatch(Batch):
         for low, high in ((least, most), asked):
             tables = make(self.samples, low, high)
             if tables:
-                self._known = low, high, tables  # in one, for threads
+                self._known = low, high, tables  # as one tuple, for threads
                 return tables
         raise OverflowError("too many nodes")
 

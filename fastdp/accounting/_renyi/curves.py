@@ -29,7 +29,7 @@ from fastdp.accounting._series import (
 
 #: The closed forms err by some ten units in the last place; this covers 400.
 EXCESS = 1e-13
-#: From here on the exponential beside a sum is left out of no formula but its log.
+#: From this exponent on, take the logarithm of the whole sum instead of a log1p.
 _FAR = 30.0
 
 

@@ -295,7 +295,7 @@ def _remainders(gap: Floats, w: Floats) -> Floats:
 def _omitted(
     nodes: _Nodes, gap: Floats, addition: bool, total: Floats, top: Floats
 ) -> Floats:
-    """Return e^-top times a bound of the discretisation error and of both tails."""
+    """Return e^-top times a bound of the discretization error and of both tails."""
     c, q, low = nodes.c, nodes.q, nodes.low
     reach, v, log_last = nodes.last
     shrink = np.exp(-top)
