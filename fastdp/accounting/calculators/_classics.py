@@ -1,4 +1,4 @@
-"""Known algorithms around one private step: what they cost, and when they serve."""
+"""Known algorithms around one private step: their cost, and when they are useful."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ class ProposeTestReleasePlan:
 def _rarely_reached(epsilon: Fraction, probability: Fraction) -> float:
     """Return what noise of scale 1/epsilon reaches with at most this `probability`.
 
-    On a grid of step g that is e^(-epsilon t)/(1 + e^(-epsilon g)), the largest of all
-    g <= 1 at 1; continuous noise is the limit of g = 0. Rounded up.
+    On a grid of step g it is e^(-epsilon t)/(1 + e^(-epsilon g)), which for g <= 1 is
+    largest at 1; continuous noise is the limit g = 0. Rounded up.
     """
     shrink = Fraction(math.exp(-float_up(epsilon)) * (1 - 1e-15))
     return float_up(Fraction(-log_down(probability * (1 + shrink))) / epsilon)
@@ -90,13 +90,13 @@ def propose_test_release(
     Parameters
     ----------
     test_epsilon : int, float, Fraction or Decimal
-        Of the test, > 0.
+        Epsilon of the test, > 0.
     test_delta : int, float, Fraction or Decimal
         Probability that a distance of 0 passes, > 0 and < 1/2.
     release_epsilon, release_delta : int, float, Fraction or Decimal
-        Of the release, were the proposed bound a global one; >= 0.
+        Those of the release if the proposed bound were a global one; >= 0.
     neighboring_relation : NeighboringRelation
-        For distance and release alike.
+        The relation for both distance and release.
 
     Returns
     -------
@@ -175,9 +175,9 @@ class SubsampleAggregatePlan:
     blocks : int
         Number of blocks.
     sensitivity : Fraction
-        Of the mean of the blocks' clipped results.
+        Sensitivity of the mean of the blocks' clipped results.
     event : LaplaceEvent
-        Of the mean with Laplace noise.
+        The event of the mean with Laplace noise.
     """
 
     blocks: int
@@ -275,7 +275,7 @@ class ERMPlan:
     failure : Fraction
         That probability.
     event : ExponentialMechanismEvent
-        Of the choice.
+        The event of the choice.
     """
 
     excess_loss: float
@@ -374,8 +374,8 @@ def exponential_mechanism_error(
 ) -> ExponentialMechanismError:
     """Return how far the exponential mechanism's choice is below the best.
 
-    Whatever the scores are; for given ones `fastdp.ExponentialMechanism.pmf` has the
-    exact law.
+    The bounds hold for any scores; for given scores `fastdp.ExponentialMechanism.pmf`
+    has the exact law.
 
     Parameters
     ----------

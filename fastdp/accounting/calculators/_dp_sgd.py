@@ -46,10 +46,10 @@ __all__ = ["DPSGDPlan", "dp_sgd"]
 _SIGMAS = (Fraction(1, 20), Fraction(10**6))
 _MOST_STEPS = 10**12
 
-#: How far below its target ln(delta) may end where it is known between bounds only.
+#: ln(delta) may end this far below its target if only bounds of it are known.
 _NEAR_BOUNDS = 2e-3
 
-#: Makes an empty accountant.
+#: A function that returns an empty accountant.
 Maker = Callable[[], Accountant[Any]]
 
 _Parts: TypeAlias = tuple[tuple[Event, int], ...]
@@ -71,13 +71,13 @@ class DPSGDPlan:
         Noise multiplier: standard deviation of the noise on the sum of clipped
         gradients, over the clipping norm.
     epsilon, delta : float
-        The guarantee of all steps, and of what was given as `before`.
+        The guarantee of all steps, including those of `before`.
     event : Event
-        What is to be composed for it.
+        The event to compose for it.
     accountant : str
         The notion that the guarantee was read from.
     certified : bool
-        False where Poisson's figures were asked for and do not hold.
+        False if the figures are those of Poisson sampling and do not hold.
     """
 
     records: int
@@ -103,7 +103,7 @@ class DPSGDPlan:
 
     @property
     def epochs(self) -> float:
-        """Number of passes over the records, in the mean."""
+        """Average number of passes over the records."""
         return self.steps / float(
             _epoch(self.records, Fraction(self.batch), self.sampling)
         )
@@ -125,7 +125,7 @@ def dp_sgd(
     assume_poisson: bool = False,
     largest_batch: int | None = None,
 ) -> DPSGDPlan:
-    """Return a schedule of private training with what was left out solved for.
+    """Return a schedule of private training, solving for what was left out.
 
     Exactly one of `batch`, `steps`, `sigma` and `epsilon` is left out; a
     `sampling_rate` stands for a batch, `epochs` for steps.
@@ -139,8 +139,8 @@ def dp_sgd(
         an epoch has records/batch steps, rounded up, and the mean batch is records
         over that. If left out: the largest that meets the target.
     sampling_rate : int, float, Fraction or Decimal, optional
-        In place of `batch`: batch/records, > 0 and <= 1. Of Poisson batches the
-        probability of each record, exactly; of fixed and shuffled ones it must give a
+        In place of `batch`: batch/records, > 0 and <= 1. For Poisson batches it is the
+        exact probability of each record; for fixed and shuffled batches it must give a
         whole batch.
     steps : int, optional
         Number of steps, >= 1. If left out: the most that meet the target.
@@ -157,24 +157,24 @@ def dp_sgd(
     sampling : str
         How batches are drawn, by the code that trains: "poisson" (each record by a coin
         of its own in every step), "allocated" (each record joins one step of every
-        epoch, uniformly and by itself: `fastdp.random.allocate`), "fixed" (a uniform
-        subset of `batch` records, drawn anew in every step) or "shuffled" (disjoint
-        batches of a permutation, as most data loaders do; "allocated" is a change of
-        one line and costs far less).
+        epoch, uniformly and independently: `fastdp.random.allocate`), "fixed" (a
+        uniform subset of `batch` records, drawn again in every step) or "shuffled"
+        (disjoint batches of a permutation, as most data loaders do; "allocated" is a
+        change of one line and costs far less).
     before : Event, optional
         Earlier phases of the same training, for the same neighboring relation (the
         `event` of their plan); they are in the guarantee.
     accountant : callable, optional
         Makes an empty accountant; None: `PLDAccountant`, or for "fixed"
-        `RDPAccountant`, which is far faster there and asks for a few per cent more.
+        `RDPAccountant`, which is far faster there and a few percent less tight.
     assume_poisson : bool
         Only with "shuffled": True gives Poisson's figures, which do not hold for
         shuffled batches (the truth may be ten times as large); the plan says so. False
         charges every record in full once an epoch of records // batch steps, which
         holds.
     largest_batch : int, optional
-        Only with "poisson": a larger batch is cut to so many of its records, a uniform
-        subset or the first in a public order, so that arrays have one shape.
+        Only with "poisson": a larger batch is cut to this many of its records (a
+        uniform subset, or the first in a public order), so that arrays have one shape.
 
     Returns
     -------
@@ -190,10 +190,10 @@ def dp_sgd(
 
     Privacy
     -------
-    Of all iterates together. Poisson and allocated batches: one record more or less
+    For all iterates together. Poisson and allocated batches: one record more or less
     (sensitivity 1 in clipping norms); sums must be divided by a public number, not by
-    the size of the batch, and who is in a batch, or how many, must not show. Fixed and
-    shuffled ones: one record replaced (sensitivity 2).
+    the size of the batch, and nothing may reveal who is in a batch, or how many. Fixed
+    and shuffled ones: one record replaced (sensitivity 2).
     Poisson batches that are cut cost more than those that are not: one record may push
     out another (docs/proofs/amplification.md, section 6).
     Allocated batches: an epoch that is cut short is a sample of a shorter one.
@@ -272,7 +272,7 @@ def dp_sgd(
 
 
 def _one_of(name: str, value: object, other: str, instead: object) -> object:
-    """Return what is given of two parameters that say the same."""
+    """Return the one that is given of two equivalent parameters."""
     if value is not None and instead is not None:
         raise ParameterError(f"{name} and {other} say the same: give one of them")
     return instead if value is None else value
@@ -299,7 +299,7 @@ def _batch_of(sampling_rate: Real, records: int, *, whole: bool) -> Fraction:
 
 
 def _epoch(records: int, batch: Fraction, sampling: str) -> Fraction:
-    """Return how many steps pass over the records once, in the mean.
+    """Return how many steps pass over the records once, on average.
 
     Shuffled batches are disjoint and of one size: a permutation has no more of them.
     """
@@ -307,7 +307,7 @@ def _epoch(records: int, batch: Fraction, sampling: str) -> Fraction:
 
 
 def _steps_of(epochs: Real, records: int, batch: Fraction | None, sampling: str) -> int:
-    """Return how many steps pass so often over the records, rounded up."""
+    """Return how many steps make so many passes over the records, rounded up."""
     passes = _validate.positive("epochs", epochs)
     if batch is None:
         raise ParameterError(
@@ -333,7 +333,7 @@ def _check_sampling(sampling: str, assume_poisson: bool) -> None:
 
 @dataclass(frozen=True)
 class _Setting:
-    """What does not change while a parameter is solved for."""
+    """The values that stay fixed while a parameter is solved for."""
 
     records: int
     sampling: str
@@ -397,7 +397,7 @@ class _Setting:
         delta: Real,
         epsilon: Real | None,
     ) -> DPSGDPlan:
-        """Return the plan; an epsilon that is known to be met is not looked for."""
+        """Return the plan; do not search an epsilon that is known to be met."""
         parts = self.parts(batch, steps, sigma)
         events: list[Event] = [SelfComposedEvent(*part) for part in parts]
         if self.before is not None:
@@ -460,9 +460,9 @@ class _Setting:
     def renyi_estimate(
         self, target: _Target, batch: Fraction, steps: int, guess: float
     ) -> tuple[float, float] | None:
-        """Return about the least sigma, a little above, and the slope of ln(delta).
+        """Return a sigma just above the least one, and the slope of ln(delta) there.
 
-        By Renyi divergences, which take no time; None where they tell nothing.
+        It uses Renyi divergences, which take no time; None if they give no bound.
         """
         renyi = replace(self, maker=RDPAccountant)
 
@@ -483,10 +483,10 @@ class _Setting:
         guess: float,
         slope: float,
     ) -> tuple[float, float] | None:
-        """Return about where the target is met, and the slope of ln(delta) there.
+        """Return roughly where the target is met, and the slope of ln(delta) there.
 
-        `setting` gives rate, noise and steps for the parameter that is looked for;
-        None where there is no estimate for them.
+        `setting` gives rate, noise and steps for the parameter to solve for. Return
+        None if there is no estimate for them.
         """
         if self.before is not None or setting(guess)[0] >= 1:
             return None
@@ -546,7 +546,7 @@ class _Setting:
 
     @property
     def by_coins(self) -> bool:
-        """Whether each record joins steps by itself, or is taken to do so."""
+        """Whether each record joins steps independently, or is treated as if it did."""
         return self.sampling in ("poisson", "allocated") or self.assume_poisson
 
     @property
@@ -557,7 +557,7 @@ class _Setting:
 
 @dataclass(frozen=True)
 class _Target:
-    """An (epsilon, delta) to be met; `mu` is about that of its Gaussian privacy."""
+    """An (epsilon, delta) to meet; `mu` is roughly that of its Gaussian privacy."""
 
     epsilon: Fraction
     limit: float

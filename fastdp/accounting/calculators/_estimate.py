@@ -1,4 +1,4 @@
-"""What `dp_sgd` solves with: an estimate to start from, and searches for roots.
+"""Solvers of `dp_sgd`: an estimate to start from, and searches for roots.
 
 The estimate is of what sampled Gaussian noise costs: the integral that `PLDAccountant`
 certifies, for the removal of a record, with as few nodes as serve. It is no bound, and
@@ -24,11 +24,12 @@ _Floats: TypeAlias = npt.NDArray[np.float64]
 _NODES, _PERIOD = 64, 24.0
 #: Most nodes of one step's law.
 _MOST = 4000
-#: How near 0 a root's value is, and from where on its noise may be all that is left.
+#: Accept a root if its value is below _CLOSE in size. Below _NOISE, stop if a step no
+#: longer helps: the value may be only noise.
 _CLOSE, _NOISE = 1e-6, 1e-2
-#: How far below its target ln(delta) may end.
+#: ln(delta) may end this far below its target.
 NEAR = 1e-5
-#: ln of the noise multipliers between which a root is looked for.
+#: ln of the noise multipliers between which a root is searched.
 _LEAST_SIGMA, _LARGEST_SIGMA = math.log(0.05), math.log(1e6)
 
 
@@ -71,7 +72,7 @@ def estimated_log_delta(
         if slope * slope < 0.02 * bend:
             break
         moved = theta - slope / bend
-        if slope * slope > 4 * bend:  # far: moments may grow without measure there
+        if slope * slope > 4 * bend:  # far away moments may grow without bound
             moved = min(0.75 * theta, moved) if slope > 0 else min(moved, 1.6 * theta)
         if not low < moved < high:
             moved = math.sqrt(max(low, theta / 4) * min(high, 4 * theta))
@@ -93,7 +94,7 @@ def estimated_log_delta(
 
 
 def _saddle_guess(rate: float, sigma: float, steps: float, epsilon: float) -> float:
-    """Return about the order that serves best, that of Gaussian privacy."""
+    """Return roughly the best order: that of Gaussian privacy."""
     square = steps * rate * rate * math.expm1(min(sigma**-2, 50.0))
     square = max(min(square, steps * sigma**-2), 1e-300)
     away = (epsilon - square / 2) / 2

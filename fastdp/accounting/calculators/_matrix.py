@@ -1,8 +1,8 @@
-"""Prefix sums under continual release: noise shaped by a factorisation.
+"""Prefix sums under continual release: noise shaped by a factorization.
 
 The answers A x, A the lower triangle of ones, are released as B (C x + noise), A = B C.
-That is Gaussian noise on C x, so what it costs is the sensitivity of C, and how well it
-serves is the size of B's rows (docs/proofs/amplification.md, section 3).
+That is Gaussian noise on C x: its cost is the sensitivity of C, and its error the size
+of B's rows (docs/proofs/amplification.md, section 3).
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ _SLOP = 1e-11
 
 @dataclass(frozen=True, kw_only=True)
 class MatrixPlan:
-    """A factorisation for prefix sums, with its cost and its error side by side.
+    """A factorization for prefix sums, with its cost and its error.
 
     Parameters
     ----------
     strategy : str
-        Which factorisation.
+        Which factorization.
     steps : int
         Number of prefix sums.
     participations, separation : int
@@ -120,7 +120,7 @@ def matrix_mechanism(
     bands: int | Sequence[float] | None = None,
     buffers: int | None = None,
 ) -> MatrixPlan:
-    """Return cost and error of a factorisation for private prefix sums.
+    """Return cost and error of a factorization for private prefix sums.
 
     Parameters
     ----------
@@ -137,12 +137,12 @@ def matrix_mechanism(
         How many steps lie between two of them at least, >= 1: needed if there are
         several. A record that is used once an epoch, in a fixed order: steps an epoch.
     bands : int or sequence of float, optional
-        For "banded", and only there: number of the root's coefficients, 1 ... steps; or
-        up to 2048 of one's own, such as `optimized_bands`: the first is 1, none is
+        Only for "banded": number of the root's coefficients, 1 ... steps; or up to 2048
+        coefficients, such as those of `optimized_bands`: the first is 1, and none is
         larger than the one before it or below 0. They are rounded to multiples of
         2**-20.
     buffers : int, optional
-        For "blt", and only there: number of buffers, 1 ... 8.
+        Only for "blt": number of buffers, 1 ... 8.
 
     Returns
     -------
@@ -198,9 +198,9 @@ def matrix_mechanism(
 def optimized_bands(steps: int, *, bands: int) -> tuple[float, ...]:
     """Return coefficients for "banded" with the least largest error over the steps.
 
-    The root's first coefficients are the best where they are all; of few of them for
-    many steps the largest error is well above what other ones have. The search takes
-    milliseconds for tens of bands and below a second for 2048.
+    The root's coefficients are best if all of them are used; with few of them for many
+    steps, other coefficients have a much smaller largest error. The search takes
+    milliseconds for tens of bands and less than a second for 2048.
 
     Parameters
     ----------
@@ -217,10 +217,10 @@ def optimized_bands(steps: int, *, bands: int) -> tuple[float, ...]:
 
     Notes
     -----
-    **Privacy.** Whatever the search found, the sensitivity is computed from the numbers
-    that it returned. They are a function of public parameters, and may differ in the
-    last places between machines and versions of scipy: what must be made again
-    elsewhere, as a counter in a ledger, keeps the numbers themselves.
+    **Privacy.** The sensitivity is computed from the numbers that the search returns,
+    so it does not depend on the search. They are a function of public parameters, and
+    may differ in the last places between machines and versions of scipy: to rebuild a
+    mechanism elsewhere, such as a counter in a ledger, keep the numbers themselves.
 
     The least error is for one participation, or several that are at least `bands` steps
     apart; nearer ones are charged exactly as well.

@@ -1,4 +1,4 @@
-"""Votes of teachers: what noisy majorities cost, whatever the votes or given them."""
+"""Votes of teachers: the cost of noisy majorities, for any or for given votes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def pate(
     neighboring_relation: Relation = NeighboringRelation.ADD_OR_REMOVE_ONE,
     assignment: str | None = None,
 ) -> Event:
-    """Return the event of one noisy majority of teachers' votes, whatever the votes.
+    """Return the event of one noisy majority of teachers' votes, for any votes.
 
     Each teacher is trained on a part of the records of its own and casts one vote; the
     label with the largest noisy count is released. One record changes one vote, and so
@@ -67,7 +67,7 @@ def pate(
     Returns
     -------
     Event
-        To be composed once for every query.
+        Compose it once for every query.
 
     Raises
     ------
@@ -76,9 +76,9 @@ def pate(
 
     Privacy
     -------
-    That of the whole noisy histogram, of which the label is a function: mu =
-    sqrt(2)/sigma, or pure 2/scale; twice that for two votes. The true votes play no
-    part.
+    The guarantee of the whole noisy histogram, of which the label is a function: mu =
+    sqrt(2)/sigma, or pure 2/scale; twice that for two votes. It does not depend on the
+    true votes.
 
     References
     ----------
@@ -133,7 +133,7 @@ def data_dependent_pate_divergence(
     -------
     float
         A bound for both directions between these votes and those after one teacher
-        votes otherwise; at most what holds whatever the votes are, rounded up.
+        votes otherwise; at most the bound for any votes, rounded up.
 
     Privacy
     -------

@@ -31,8 +31,8 @@ __all__ = [
 
 _Floats: TypeAlias = npt.NDArray[np.float64]
 
-#: Steps of the lattice of gaps that make 2, and one step: a little more, so that no
-#: rounding of a gap tells.
+#: Steps of the lattice of gaps that make 2, and one step: a little more, so that the
+#: rounding of a gap does not matter.
 _STEPS = 16
 _STEP = (2 + 1e-6) / _STEPS
 #: Relative rounding error of sums, which sensitivities are raised by.
@@ -43,7 +43,7 @@ _NOTHING, _MOST_PLACES = 1e-15, 1 << 18
 
 @dataclass(frozen=True, kw_only=True)
 class DataDependentPATE:
-    """A divergence that depends on votes, and how much it can: both are PRIVATE.
+    """A divergence that depends on votes, and its sensitivity: both are PRIVATE.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class DataDependentPATE:
     smooth_sensitivity : float
         A bound, smooth in the votes, of how much one teacher changes `divergence`.
     smoothness : float
-        By at most what factor e^smoothness it differs between neighbors itself.
+        It differs between neighbors by at most a factor of e^smoothness.
     """
 
     divergence: float
@@ -137,8 +137,8 @@ def smooth_sensitivity_divergence(
 ) -> float:
     """Return the Renyi divergence of Gaussian noise scaled by a smooth sensitivity.
 
-    Of f + sigma S Z, Z a normal number, where S is at least the local sensitivity of f
-    and differs by at most the factor e^smoothness between neighbors.
+    It is that of f + sigma S Z, Z a normal number, where S is at least the local
+    sensitivity of f and differs by at most a factor e^smoothness between neighbors.
 
     Parameters
     ----------
@@ -210,7 +210,7 @@ def _places(counts: npt.NDArray[np.int64], sigma: float) -> npt.NDArray[np.int64
 def _table(labels: int, sigma: float, order: float) -> _Floats:
     """Return a bound for both directions at each place of the lattice, none growing.
 
-    Up to a place from where on it is next to nothing, and the last one serves.
+    The table ends where it is negligible; from there on, its last value serves.
     """
     from scipy.special import log_ndtr
 
@@ -230,7 +230,7 @@ def _table(labels: int, sigma: float, order: float) -> _Floats:
 
 
 def _changes(table: _Floats) -> _Floats:
-    """Return how much the table changes at most within 2 of each place."""
+    """Return the largest change of the table within 2 of each place."""
     first, last = np.full(_STEPS, table[0]), np.full(_STEPS, table[-1])
     before = np.concatenate([first, table[:-_STEPS]])
     after = np.concatenate([table[_STEPS:], last])

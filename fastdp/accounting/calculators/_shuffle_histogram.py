@@ -1,4 +1,4 @@
-"""Histograms from shuffled reports: which local epsilon, and how good they are."""
+"""Histograms from shuffled reports: the local epsilon to use, and their errors."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class ShuffleHistogramPlan:
     categories, clients : int
         Number of categories and of (honest) clients.
     local_epsilon : float
-        Of each report; what `RandomizedResponse.from_epsilon` takes.
+        Epsilon of each report, for `RandomizedResponse.from_epsilon`.
     epsilon, delta : float
         Central guarantee of the shuffled reports for one client's value replaced.
     standard_error : float
-        Of the estimated number of clients in a rare category.
+        Standard error of the estimated number of clients in a rare category.
     """
 
     categories: int
@@ -82,7 +82,7 @@ def shuffle_histogram(
 
     Privacy
     -------
-    As of `shuffled_delta`, with its conditions.
+    As for `shuffled_delta`, under its conditions.
 
     Examples
     --------

@@ -23,7 +23,7 @@ __all__ = ["TuningPlan", "private_tuning"]
 #: a double. For Poisson numbers of runs every eighth gets a delta of the base.
 _ORDERS = tuple(1 + round(1.35 ** (i / 8) * 128) / 1024 for i in range(233))
 
-#: Least gamma and 1 - gamma, and 1 over the largest eta, which doubles bear.
+#: Least gamma and 1 - gamma, and 1 over the largest eta, that doubles can hold.
 _LEAST = Fraction(1, 10**300)
 
 #: Relative allowance for the roundings of a handful of operations.
@@ -37,7 +37,7 @@ class TuningPlan:
     Parameters
     ----------
     event : RDPEvent
-        The Renyi divergences of the whole, to be composed in `RDPAccountant`.
+        The Renyi divergences of the whole tuning, for an `RDPAccountant`.
     law : str
         "poisson", "geometric", "logarithmic" or "negative binomial".
     mean_runs : float
@@ -63,8 +63,8 @@ def private_tuning(
 ) -> TuningPlan:
     """Return what it costs to run a mechanism K times and to release the best result.
 
-    K is drawn anew, secretly, and nothing else that happens may show it: not the run
-    time, and no log. The score by which a result is the best must be a part of the
+    K is drawn again for each tuning, in secret, and nothing else may reveal it: neither
+    the run time nor a log. The score that selects the best result must be a part of the
     private result.
 
     Parameters
@@ -72,13 +72,13 @@ def private_tuning(
     event : Event
         One run, with its score. Its Renyi divergences must be known.
     law : str
-        Of K. "poisson": K may be 0, and nothing is released then. "geometric",
-        "logarithmic": truncated negative binomial ones with eta 1 and 0. "negative
-        binomial": with an `eta` of one's own.
+        The law of K. "poisson": K may be 0, and then nothing is released. "geometric",
+        "logarithmic": truncated negative binomial laws with eta 1 and 0. "negative
+        binomial": with a given `eta`.
     mean_runs : int, float, Fraction or Decimal, optional
         For "poisson": its mean, > 0.
     gamma : int, float, Fraction or Decimal, optional
-        For all others: > 0 and < 1; the less, the more runs.
+        For all other laws: > 0 and < 1; a smaller gamma means more runs.
     eta : int, float, Fraction or Decimal, optional
         For "negative binomial": > -1, not 0.
 
