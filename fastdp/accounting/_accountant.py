@@ -1,4 +1,4 @@
-"""What all accountants share: composing, and asking for epsilon and delta.
+"""The base of all accountants: composing events, and reading epsilon and delta.
 
 A notion of privacy is a subclass of `Accountant[State]` with four hooks. The state is
 immutable, and the hooks are functions of it without side effects:
@@ -43,7 +43,7 @@ State = TypeVar("State")
 
 
 class Accountant(Record[tuple[State, Stated | None]], Generic[State]):
-    """Base of all accountants: composes events and says what they guarantee.
+    """Base of all accountants: composes events and returns their guarantees.
 
     An accountant may be shared by threads. It is not copied, pickled or written to
     by a forked child, because a copy would count only a part of what was spent;
@@ -70,7 +70,7 @@ class Accountant(Record[tuple[State, Stated | None]], Generic[State]):
         """Return epsilon at `delta`, rounded up."""
 
     def _quiet_epsilon_at(self, state: State, delta: Fraction) -> float:
-        """Return epsilon at `delta`; NaN where doubles cannot tell."""
+        """Return epsilon at `delta`; NaN if it is beyond doubles."""
         return answered(lambda: self._epsilon_at(state, delta), math.nan)
 
     @abc.abstractmethod
@@ -152,7 +152,7 @@ class Accountant(Record[tuple[State, Stated | None]], Generic[State]):
         best = math.inf if stated is None else stated.epsilon_at(d)
         try:
             found = self._quiet_epsilon_at(state, d)
-            # At parameters beyond doubles a notion may have nothing to say.
+            # For parameters beyond doubles a notion may give no epsilon.
             best = best if math.isnan(found) else min(best, found)
         except UnsupportedEventError:
             if best == math.inf:
@@ -205,7 +205,7 @@ class Accountant(Record[tuple[State, Stated | None]], Generic[State]):
         return exp_up(self.log_delta(epsilon))
 
     def _require_one(self, name: str, value: object, profile: str) -> None:
-        """Refuse many numbers, and name the reading that takes them."""
+        """Raise an error for many numbers, and name the reading that takes them."""
         if isinstance(value, list | tuple | np.ndarray):
             owner = "" if hasattr(self, profile) else "PLDAccountant."
             raise DTypeError(f"{name} must be one number; {owner}{profile} takes many")

@@ -1,4 +1,4 @@
-"""What attacks that were run prove: lower bounds of epsilon, with a confidence."""
+"""Lower bounds of epsilon that attacks prove, with a confidence."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 #: Relative errors of scipy's beta and binomial functions, with room.
 _ERROR = 1e-9
 
-#: Epsilons up to which a refutation is looked for.
+#: Largest epsilon that is tested for a refutation.
 _LARGEST = 100.0
 
 #: Least error: scipy's functions lose their digits far below.
 _LEAST_ERROR = Fraction(1, 10**100)
 
-#: Guesses in one run: their law is summed up term by term.
+#: Most guesses in one run: their law is summed term by term.
 _MOST_GUESSES = 10**7
 
 
@@ -39,10 +39,9 @@ class Audit:
         No mechanism with a smaller epsilon at `delta` has these rates: "at least",
         never a guarantee. 0 where nothing is refuted.
     delta : float
-        The delta that was granted.
+        The delta of the claim.
     confidence : float
-        Probability, before the runs, that all that is said here would be true, rounded
-        down.
+        Probability, before the runs, that these bounds would be true, rounded down.
     power : float
         Lower bound of the test's true-positive rate.
     false_positive_rate : float
@@ -158,8 +157,8 @@ def audit_one_run(
     """Return an epsilon that guesses about one run refute, or 0: the truth is larger.
 
     Each of `canaries` records is put into the data by a fair coin of its own; after one
-    run of the mechanism, `guesses` of the coins are guessed, as many as one likes, and
-    `correct` of these guesses are right. Under a pure guarantee that number is at most
+    run of the mechanism, any number of coins are guessed (`guesses`), and `correct` of
+    these guesses are right. Under a pure guarantee that number is at most
     binomial with the probability e^epsilon/(1 + e^epsilon), in law.
 
     Parameters
@@ -220,7 +219,7 @@ def _p_value(
 
 
 def _confidence(confidence: Real) -> tuple[float, float]:
-    """Return the error that is granted, rounded down, and the confidence."""
+    """Return the allowed error, rounded down, and the confidence."""
     share = _validate.open_unit("confidence", confidence)
     if 1 - share < _LEAST_ERROR:
         raise ParameterError("confidence must be at most 1 - 1e-100")
@@ -228,7 +227,7 @@ def _confidence(confidence: Real) -> tuple[float, float]:
 
 
 def least_rate(hits: int, runs: int, error: float) -> float:
-    """Return the rate from which on so many hits have at least this probability."""
+    """Return the least rate at which so many hits have at least this probability."""
     from scipy.special import bdtrc, betaincinv
 
     if hits == 0:
@@ -249,7 +248,7 @@ def _log_ratio(over: float, under: float) -> float:
 
 
 def _last(holds: Callable[[float], bool], high: float) -> float:
-    """Return about the largest number, from 0 on, where it still holds."""
+    """Return roughly the largest number >= 0 for which the condition holds."""
     if holds(high):
         return high
     low = 0.0

@@ -1,4 +1,4 @@
-"""A number between two proved bounds, and how they were got."""
+"""A number between two proved bounds, and the method that gave them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BOUNDS = {
     "chernoff": ("exponential moments, from above only",),
 }
 
-#: Why a method may stay wider than what was aimed at.
+#: Why a method's bounds may be wider than the aim.
 _REASONS = {
     "closed form": "the formula is known to no more digits",
     "sum": "the masses are known to no more digits",
@@ -69,7 +69,7 @@ class Certificate(str):
 
     @property
     def shortfall(self) -> str:
-        """Why the bounds are wider than aimed at; empty where they are not."""
+        """Why the bounds are wider than the aim; empty if they are not."""
         if self.width <= self.aim:
             return ""
         why = _REASONS.get(self.partition(",")[0], "several laws are only bounded")
@@ -77,14 +77,14 @@ class Certificate(str):
 
     @property
     def explained(self) -> str:
-        """The method, what it bounds, and why it fell short, in a sentence."""
+        """The method, what it bounds, and why it missed the aim, in a sentence."""
         text = f"{self}: {'; '.join(self.bounds)}" if self.bounds else str(self)
         return f"{text} ({self.shortfall})" if self.shortfall else text
 
 
 @dataclass(frozen=True)
 class Bracket:
-    """A number between proved bounds, and how the narrower of them were got."""
+    """A number between proved bounds, and the method of the narrower ones."""
 
     lower: float
     estimate: float
@@ -92,13 +92,13 @@ class Bracket:
     method: str
 
     def meet(self, other: Bracket) -> Bracket:
-        """Return what two brackets prove together; `other` names the method."""
+        """Return the intersection, with the estimate and method of `other`."""
         lower, upper = max(self.lower, other.lower), min(self.upper, other.upper)
         estimate = min(max(other.estimate, lower), upper)
         return Bracket(lower, estimate, upper, other.method)
 
     def narrowed(self, other: Bracket) -> Bracket:
-        """Return what both prove, with the narrower one's estimate and method."""
+        """Return the intersection, with the narrower one's estimate and method."""
         own = self.upper - self.lower
         return self.meet(other) if other.upper - other.lower < own else other.meet(self)
 
@@ -110,7 +110,7 @@ class Bracket:
         return Bracket(low, min(self.estimate, bound), bound, self.method)
 
     def certificate(self, aim: float, relative: bool = True) -> Certificate:
-        """Return the method with the width: of a logarithm, that of the number."""
+        """Return the method with the relative width (absolute, for a logarithm)."""
         if not self.upper > self.lower:
             return Certificate(self.method, 0.0, aim)
         width = self.upper - self.lower

@@ -1,8 +1,8 @@
 """Solve for what meets a target: noise, epsilon, sampling rate or number of events.
 
-Any parameter of any event, under any accountant. What is returned has been evaluated:
-the accountant's own bounds, both of delta at epsilon and of epsilon at delta, meet the
-target there.
+This works for any parameter of any event, under any accountant. The result has been
+checked: the accountant's own bounds, both of delta at epsilon and of epsilon at delta,
+meet the target there.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ __all__ = ["calibrate", "calibrate_count"]
 
 #: Largest number of events that `calibrate_count` tries.
 _LARGEST_COUNT = 10**15
-#: In units of the target's ln delta: below that a rough bound is as good as a reading.
+#: Skip the reading if a rough bound of ln delta is below this multiple of the target's.
 _FAR = 2.0
-#: Powers of 16 up to which an interval is looked for.
+#: Search an interval up to this power of 16, and down to its inverse.
 _MOST_POWERS = 15
 #: The excess of a parameter that only one reading refuses.
 _LEAST = math.ulp(0.0)
@@ -74,8 +74,8 @@ def calibrate(
     accountant : callable
         Makes an empty accountant: a class such as `ZCDPAccountant`.
     low, high : int, float, Fraction or Decimal, optional
-        The interval that is searched, 0 < low < high. None for both looks for one,
-        from 1 on in both directions, up to 16^15.
+        The interval to search, 0 < low < high. If both are None, one is searched from
+        1 on in both directions, up to 16^15.
     count : int
         How many such events are composed.
 
@@ -192,7 +192,7 @@ def calibrate_count(
     Parameters
     ----------
     event : Event
-        What is repeated.
+        The event that is repeated.
     epsilon : int, float, Fraction or Decimal
         >= 0.
     delta : int, float, Fraction or Decimal
@@ -258,8 +258,8 @@ class _Target:
     def excess(self, composed: Accountant[Any]) -> float:
         """Return how far what was composed exceeds the target, <= 0 if not.
 
-        In the root of -ln(delta), which is nearly straight in the noise, as a quotient
-        whose sign is exact; in epsilon where delta is 0.
+        It is a quotient with an exact sign, in the root of -ln(delta), which is nearly
+        linear in the noise; if delta is 0, in epsilon.
         """
         if self.delta > 0:
             limit = log_down(self.delta)
@@ -347,7 +347,7 @@ def _target(
 
 
 def _interval(at: Callable[[float], float]) -> tuple[float, float]:
-    """Return two powers of 16 between which the target begins to be met."""
+    """Return two powers of 16; the target is met at one of them only."""
     last, met = [1.0, 1.0], at(1.0) <= 0
     for k in range(1, _MOST_POWERS + 1):
         for side, place in enumerate((16.0**-k, 16.0**k)):
@@ -375,7 +375,7 @@ def _root(
 ) -> float | None:
     """Return a parameter where the target is met, next to one where it is not.
 
-    None where the one that looked good does not meet it by the other reading.
+    Return None if that parameter does not meet the target by the other reading.
     """
 
     def parameter(place: float) -> float:  # geometric from bad at 0 to good at 1

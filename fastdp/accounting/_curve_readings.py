@@ -42,26 +42,26 @@ class LogProfile(Protocol):
     """Bounds ln delta at ascending epsilons >= 0, as two rows."""
 
     def __call__(self, epsilons: Floats, /, deepest: float = ...) -> Floats:
-        """Return the rows; what is below `deepest` may be left wide."""
+        """Return the rows; they may be wide where ln delta is below `deepest`."""
 
 
-#: Below this ln delta the lines of a trade-off function are no more use.
+#: Lines of a trade-off function are of no use where ln delta is below this.
 _LOWEST = -36.0
 
-#: Epsilons beyond this are left to the ends of a trade-off function.
+#: Leave larger epsilons to the ends of a trade-off function.
 _FARTHEST = 700.0
 
-#: The lower bound of epsilon at delta 0 is the one at this delta: epsilon never grows
-#: with delta.
+#: For delta 0, use the lower bound of epsilon at this delta: epsilon never grows with
+#: delta.
 _DEEPEST = Fraction(1, 10**300)
 
-#: With so few deltas each epsilon is solved for by itself.
+#: Solve for each epsilon separately if there are at most this many deltas.
 _FEW = 12
 
 #: Epsilons at which a profile is read before it is inverted.
 _COARSE = 512
 
-#: With more deltas than these one correction of the guesses is enough.
+#: With more deltas than this, one correction of the guesses is enough.
 _MANY = 3000
 
 
@@ -83,9 +83,9 @@ class TradeOffBounds(NamedTuple):
     Parameters
     ----------
     lower : ProfileTradeOff
-        On or below the exact function: what a guarantee may claim.
+        On or below the exact function: a guarantee may claim it.
     upper : PiecewiseTradeOff
-        On or above it: how much `lower` may have given away.
+        On or above it: shows how much `lower` may have given away.
     """
 
     lower: ProfileTradeOff
@@ -93,7 +93,7 @@ class TradeOffBounds(NamedTuple):
 
 
 class CurveReadings(Accountant[State]):
-    """What the accountant of privacy losses says of whole curves."""
+    """Whole curves read from the accountant of privacy losses."""
 
     def _epsilon_bracket(
         self,
@@ -117,7 +117,7 @@ class CurveReadings(Accountant[State]):
     def _bounds_of(
         self, snapshot: tuple[State, Stated | None], removal: bool | None
     ) -> LogProfile:
-        """Return what bounds ln delta: of a removal, an addition, or (None) both.
+        """Return a function that bounds ln delta of a removal, an addition or both.
 
         delta is 0 from the sum of pure epsilons on.
         """
@@ -279,14 +279,14 @@ class CurveReadings(Accountant[State]):
             epsilon is above the true one by less than `interval`; False for one that
             is nowhere less private, with an epsilon below by less than twice that.
         tail_mass : int, float, Fraction or Decimal
-            > 0 and < 1: about what of finite losses is counted as infinite, or (if not
-            `pessimistic`) is left out, which is as much of a delta.
+            > 0 and < 1: about the mass of finite losses that counts as infinite or (if
+            not `pessimistic`) is left out; delta changes by as much.
 
         Returns
         -------
         PrivacyLossDistribution
-            Of at most 1,000,000 losses a direction; it has a JSON form, and an event
-            that other accountants compose.
+            It has at most 1,000,000 losses a direction, a JSON form, and an event that
+            other accountants compose.
 
         Raises
         ------
@@ -342,7 +342,7 @@ class CurveReadings(Accountant[State]):
             exponentials(*self._bounds_of(snapshot, removal)(epsilons))[row]
             for removal in (True, False)
         )
-        if not pessimistic:  # beyond the grid there may be nothing but the lost
+        if not pessimistic:  # beyond the grid there may be only lost mass
             one[-1] = other[-1] = snapshot[0].lost
         laws = [
             law_of(first, second, step, pessimistic)
@@ -357,7 +357,7 @@ class CurveReadings(Accountant[State]):
     def trade_off(self, *, symmetric: bool = True) -> ProfileTradeOff:
         """Return the exact trade-off function, on or below it by rounding alone.
 
-        Evaluated where it is asked: each value is refined on the profile itself.
+        Each value is refined on the profile itself when it is requested.
 
         Parameters
         ----------
@@ -404,7 +404,7 @@ class CurveReadings(Accountant[State]):
         Parameters
         ----------
         symmetric : bool
-            As of `trade_off`.
+            As in `trade_off`.
         points : int
             Number of epsilons at which each direction is read for `upper`, 8 to
             100,000; its distance falls with their square.
@@ -447,7 +447,7 @@ class CurveReadings(Accountant[State]):
 
 
 def require_bool(name: str, value: object) -> None:
-    """Refuse what is neither True nor False."""
+    """Raise an error unless the value is True or False."""
     if not isinstance(value, bool):
         raise DTypeError(f"{name} must be a bool, got {type(value).__name__}")
 
@@ -490,7 +490,7 @@ def _middle(bounds: Floats) -> Floats:
 def _guesses(
     points: Floats, bounds: Floats, log_delta: Floats
 ) -> tuple[Floats, Floats]:
-    """Return about where ln delta is as given, and d epsilon/d ln delta there."""
+    """Return roughly where ln delta has these values, and d epsilon/d ln delta."""
     from scipy.interpolate import CubicSpline
 
     middle = np.minimum.accumulate(_middle(bounds))

@@ -127,7 +127,7 @@ def single_log_delta(epsilon: Fraction, shift: int, sigma: Fraction) -> float:
     rate = float(shift / variance)
     reach = _reach(rate)
     width = float(variance)
-    # Left of the centre nothing beyond the reach matters: all but a part of the
+    # Left of the center nothing beyond the reach matters: all but a part of the
     # mass that the bound on `missing` covers lies within it.
     start = max(first, -math.ceil(math.sqrt(2 * width * reach)) - 1)
     anchor = max(start, 0)
@@ -144,7 +144,7 @@ def single_log_delta(epsilon: Fraction, shift: int, sigma: Fraction) -> float:
 
 
 def _reach(rate: float) -> float:
-    """Return how far exponents are followed, so that what is left is negligible."""
+    """Return how far to follow exponents, so that the rest is negligible."""
     return 50 + max(0.0, -2 * math.log(rate))
 
 
@@ -184,7 +184,7 @@ def large_sigma_log_delta(
 def large_sigma_allowance(
     epsilon: Fraction, mu: Fraction, log_variance: float
 ) -> float:
-    """Return ln of what the profile may differ by from the analytic one, either way."""
+    """Return ln of a bound of the distance from the profile to the analytic one."""
     least = log_variance / 2 * (1 + 1e-12)
     constant = next(c for sigma, c in ALLOWANCES if least >= math.log(sigma))
     a = epsilon / mu - mu / 2
@@ -233,7 +233,7 @@ def pattern_log_delta(
     variance = sigma * sigma
     norm = sum(part * part for part in pattern)
     kink = epsilon * variance - Fraction(norm, 2)
-    if kink > _FAR * norm * sigma:  # centres would lose digits; ln(delta) < -5000
+    if kink > _FAR * norm * sigma:  # centers would lose digits; ln(delta) < -5000
         return _zcdp.log_delta(epsilon, norm / (2 * variance))
     tilt = Fraction(max(0.0, float(kink / norm)))
     weights, lowest, lost = _tilted_convolution(pattern, float(tilt), sigma)

@@ -16,7 +16,7 @@ import numpy as np
 from fastdp._special import FRACTION_FROM, LOG_SQRT_2PI, mills, mills_remainder
 from fastdp.accounting._numeric import inflate
 
-#: Beyond this many standard deviations delta <= exp(-a^2/2) is all that is said.
+#: Beyond this many standard deviations, return only the bound delta <= exp(-a^2/2).
 _FAR = Fraction(10**9)
 
 

@@ -1,9 +1,9 @@
 """The Gaussian profile for whole arrays: delta(epsilon), its logarithm, its inverse.
 
 With a = epsilon/mu - mu/2, b = a + mu and x the scaled complementary error function,
-delta = exp(-a^2/2) (x(a/sqrt 2) - x(b/sqrt 2))/2. Where mu is small beside a the
-difference is taken from the derivatives of the Mills ratio m at the middle, which are
-of one sign after folding:
+delta = exp(-a^2/2) (x(a/sqrt 2) - x(b/sqrt 2))/2. If mu is small compared with a, the
+difference is taken from the derivatives of the Mills ratio m at the middle, which have
+one sign after folding:
 m(a) - m(b) = 2 sum over odd k of (mu/2)^k m_k/k!, m_k = (-1)^k m^(k)(epsilon/mu) > 0.
 The single values of `_gaussian` take exact rationals and are somewhat slower.
 """
@@ -22,7 +22,7 @@ from fastdp._special import SQRT_HALF_PI
 from fastdp.accounting._series import Floats, gauss_legendre
 from fastdp.exceptions import DTypeError
 
-#: Arrays are worked on in pieces that stay in the cache.
+#: Process arrays in pieces that fit the cache.
 _BLOCK = 1 << 14
 #: Below this share of max(1, a) the derivatives are used.
 _NARROW = 0.02
@@ -219,7 +219,7 @@ def epsilon_from(log_target: float, mu: float, start: float) -> float:
     value = start
     for _ in range(60):
         log, rate = _single(value, mu)
-        # Where delta is nearly 1 nothing can be told from its slope.
+        # If delta is nearly 1, its slope is of no use.
         step = (log - log_target) / rate if rate > 0 else safe - value
         step = max(-value, min(safe - value, step))
         value += step

@@ -12,11 +12,11 @@ from fractions import Fraction
 
 from fastdp.accounting._numeric import sqrt_up
 
-#: Least sigma, in steps, at which discrete noise passes for Gaussian: there both
-#: bounds of mu agree to a relative 1e-6.
+#: From this sigma on, in steps, discrete noise counts as Gaussian: both bounds of mu
+#: agree to a relative 1e-6.
 FINE = 2000
 
-#: Least sigma at which the lemma says anything of use.
+#: Least sigma at which the lemma is of use.
 _COARSEST = Fraction(2)
 
 #: Relative allowance for the doubles within.
@@ -40,7 +40,7 @@ def gaussian_mus(
     Returns
     -------
     (lower, upper) or None
-        None where sigma is too small to say anything.
+        None if sigma is too small for a bound.
 
     Notes
     -----
@@ -73,7 +73,7 @@ def gaussian_mus(
 
 
 def slack_of_two(square: Fraction) -> float:
-    """Return how far the sum of two discrete Gaussian variables is from such a law.
+    """Return how far the sum of two discrete Gaussians is from a discrete Gaussian law.
 
     `square` is v w/(v + w) of their variances. The sum over x of e^(-(x - c)^2/2v) is
     sqrt(2 pi v) (1 +- 2.001 e^(-2 pi^2 v)): that bounds ln of the masses' quotient,

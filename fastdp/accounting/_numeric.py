@@ -28,13 +28,13 @@ Answer = TypeVar("Answer")
 FLAT_SLOP = 9e-13
 RELATIVE_SLOP = 2e-15
 
-#: Largest table that BLAS multiplies with a vector on one thread, and sides of tables,
-#: of real numbers and of others.
+#: Largest table to multiply with a vector by BLAS, which then uses one thread; largest
+#: side of blocks of a product of tables, of real and of complex numbers.
 _VECTOR, _SIDE, _SIDE_OF_COMPLEX = 4000, 64, 32
 
 
 def answered(reading: Callable[[], Answer], otherwise: Answer) -> Answer:
-    """Return a reading, or `otherwise` where its parameters are beyond doubles.
+    """Return a reading, or `otherwise` if its parameters are beyond doubles.
 
     `otherwise` must hold for every event, or stand for no bound.
     """
@@ -58,8 +58,8 @@ def required(event: object, reading: Callable[[], Answer]) -> Answer:
 def product(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return a @ b, computed by this thread alone.
 
-    For products of a few thousand terms BLAS wakes other threads, which then wait for
-    each other, busily, for many times what the product takes.
+    For products of a few thousand terms BLAS wakes other threads, which then busy-wait
+    for each other much longer than the product takes.
     """
     if b.ndim == 1 or a.ndim == 1:
         if max(a.size, b.size) <= _VECTOR:
@@ -189,7 +189,7 @@ def to_decimal(value: Fraction, context: decimal.Context) -> Decimal:
 
 
 def precise(digits: int) -> decimal.Context:
-    """Return a decimal context with `digits` digits and no range worries."""
+    """Return a decimal context with `digits` digits and the largest range."""
     return decimal.Context(
         prec=digits,
         rounding=decimal.ROUND_HALF_EVEN,
@@ -215,7 +215,7 @@ def root_above(
     """Return x in (low, high] with excess(x) <= 0, next to a sign change.
 
     `excess` must be > 0 at `low` and <= 0 at `high`; x is a point where it was
-    evaluated, so what is returned has been checked whatever the function's shape.
+    evaluated, so the result has been checked for any shape of the function.
     Bracketing with inverse quadratic steps (Chandrupatla 1997).
     """
     x_old, x_new = low, high

@@ -90,8 +90,8 @@ class Record(abc.ABC, Generic[State]):
     """Events in order, one neighboring relation, one group size, and a state.
 
     Shared by threads, but not copied, pickled or written to by a forked child,
-    because a copy would count only a part of what was spent. A subclass gives the
-    first state, the next one after an event, and says which must not be reached.
+    because a copy would count only a part of what was spent. A subclass defines the
+    first state, the state after an event, and which states must not be reached.
     """
 
     def __init__(self, neighboring_relation: Relation | None = None) -> None:
@@ -113,7 +113,7 @@ class Record(abc.ABC, Generic[State]):
         """Return the state after `count` times `event`, or refuse the event."""
 
     def _admit(self, state: State) -> None:
-        """Raise where a state must not be reached."""
+        """Raise an error if a state must not be reached."""
 
     def _add(self, event: Event | HasEvent, count: float) -> Self:
         times = _validate.whole("count", count, 0, _LARGEST_COUNT)
@@ -146,7 +146,7 @@ class Record(abc.ABC, Generic[State]):
         return state
 
     def _commit(self, event: Event, count: int, state: State) -> None:
-        """Take over what `_after` returned; nothing here can fail halfway."""
+        """Adopt the state that `_after` returned; nothing here can fail halfway."""
         last = self._events[-1] if self._events else None
         if last is not None and last[0] == event:
             self._events[-1] = (event, last[1] + count)

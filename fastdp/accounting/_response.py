@@ -58,7 +58,7 @@ def delta(p: Fraction, q: Fraction, epsilon: Fraction) -> float:
     context = precise(80 + lost)
     with decimal.localcontext(context):
         gap = 1 - to_decimal(q / p, context) * to_decimal(epsilon, context).exp()
-    # Where the difference matters, its parts are at most 1.
+    # If the difference matters, its parts are at most 1.
     upper = gap + decimal.Decimal(1).scaleb(-60 - lost)
     return 0.0 if upper <= 0 else float_up(p * Fraction(upper))
 
@@ -77,7 +77,7 @@ def rho(p: Fraction, q: Fraction) -> float:
         return divergence
     pure = float_up(Fraction(loss) * (p - q) / (p + q))
     log_share = log_fraction(rest) - (log_fraction(p) + log_fraction(q)) / 2
-    if log_share > 600:  # beyond doubles; such a report says next to nothing
+    if log_share > 600:  # beyond doubles; such a report reveals next to nothing
         return pure
     ratio = math.exp(log_share) / 2
     if _turning(loss / 2) >= ratio * (1 + 1e-9):
@@ -148,7 +148,7 @@ class Stated(NamedTuple):
     delta: Fraction
 
     def plus(self, epsilon: Fraction, delta: Fraction, count: int) -> Stated:
-        """Return what holds of this and `count` times another pair."""
+        """Return the pair of this and `count` times another, composed."""
         lost = any_of({delta: count})
         lost = min(Fraction(1), shortened_up(lost + (1 - lost) * self.delta))
         return Stated(shortened_up(self.epsilon + count * epsilon), lost)

@@ -18,11 +18,11 @@ from fastdp._validate import float_down, float_up
 from fastdp.accounting._numeric import log_fraction
 from fastdp.exceptions import UnsupportedEventError
 
-#: From here on e^epsilon - 1 is taken for e^epsilon (upward).
+#: From this epsilon on, use e^epsilon as an upper bound of e^epsilon - 1.
 _LARGE = 40
 #: Relative allowance for a handful of roundings.
 _WIDER = 1 + Fraction(1, 10**14)
-#: With replacement, draws of one record are counted one by one up to this number.
+#: With replacement, count draws of one record one by one up to this number.
 _MOST_DRAWS = 2000
 
 
@@ -41,7 +41,7 @@ def amplified_epsilon(rate: Fraction, epsilon: Fraction) -> float:
 
 
 def amplified(rate: Fraction, epsilon: Fraction) -> Fraction:
-    """Return that as a rational, for epsilons beyond all doubles too."""
+    """Return the same as a rational, also for epsilons beyond doubles."""
     value = amplified_epsilon(rate, epsilon)
     return Fraction(value) if value < math.inf else epsilon
 

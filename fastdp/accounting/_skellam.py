@@ -18,7 +18,7 @@ from fastdp.accounting._numeric import sqrt_up
 #: Least variance at which the bound of the curvature is of use.
 _LEAST = 8
 
-#: ln of the mass of the noise that is given up on either side.
+#: -ln of the noise's mass that is cut off on either side.
 _TAIL = 700
 
 #: Largest variance whose law is listed.
@@ -59,7 +59,7 @@ def rho(variance: Fraction, norm: int, moved: int) -> Fraction | None:
 
 
 def losses(variance: Fraction, shift: int) -> tuple[_Floats, _Floats, float] | None:
-    """Return losses ln(P(x)/P(x + shift)), masses P(x), and what both laws miss.
+    """Return losses ln(P(x)/P(x + shift)), masses P(x), and the mass that is cut off.
 
     None if there are too many. Masses and their quotients are rounded once.
     """

@@ -30,12 +30,13 @@ Knots: TypeAlias = "tuple[Floats, Floats]"
 
 #: Rounding that is charged to every knot that is computed from differences.
 SLACK = 4e-16
-#: Mass that may be given away beyond either end of a law, and of one loss: its products
-#: with others would underflow.
+#: Mass that may be given away beyond either end of a law; least mass of a loss to keep
+#: (products of smaller ones with others would underflow).
 _TAIL, _LEAST = 1e-14, 1e-300
-#: Cells of a sum, of up to `_SUMS` sums; fewest; products that are tried without cells.
+#: Cells of a sum, for up to _SUMS sums; fewest cells; most products to form without
+#: cells.
 _CELLS, _SUMS, _FEWEST, _LISTED = 3000, 10, 1000, 400_000
-#: Losses beyond this size are as good as certain.
+#: Leave out larger losses: their masses count as those that only one law has.
 _LARGEST_LOSS = 600.0
 
 
@@ -73,7 +74,7 @@ def from_lines(log_slopes: Floats, heights: Floats) -> Knots:
     cross = np.clip(np.maximum.accumulate(cross), 0.0, 1.0)
     first = np.maximum(heights[:-1] - steep[:-1] * cross, 0.0)
     second = np.maximum(heights[1:] - steep[1:] * cross, 0.0)
-    # On both lines; where rounding tells them apart the lower value is the safe one.
+    # On both lines; if rounding makes them differ, the lower value is the safe one.
     value = np.minimum(first, second)
     last = min(1.0, max(heights[-1] / steep[-1], 0.0))
     x = np.concatenate([[0.0], cross, [last, 1.0]])
@@ -97,8 +98,8 @@ def compose(parts: list[tuple[Knots, int]]) -> Knots:
     """Return knots on or below the tensor product of the parts with their counts.
 
     Each linear piece is an atom of two laws; products of pairs have sums of losses.
-    Where these are too many they are split to the ends of cells, so that the pair
-    becomes easier to tell apart.
+    If there are too many, they are split to the ends of cells, which makes the pair
+    easier to distinguish.
     """
     formed = chain([count for _, count in parts])
     many = max(1, len(formed.pairs))
@@ -123,7 +124,7 @@ def _law(x: Floats, f: Floats) -> Law:
 
 
 def _kept(law: Law) -> Law:
-    """Return the law without what may be given away: tails, and what underflows.
+    """Return the law without the masses that may be given away: tails and tiny ones.
 
     The masses of both laws there go where the other one has none: they are counted no
     more, and so nothing else is counted; `Law.lost` repeats what the masses lack.

@@ -22,12 +22,12 @@ from fastdp.accounting._gdp import reals
 from fastdp.accounting._series import Floats
 from fastdp.exceptions import ParameterError
 
-#: Number of tangents by which smooth functions are replaced, and their range of
-#: slopes where the function names none.
+#: Number of tangents that replace a smooth function, and the range of their slopes if
+#: the function names none.
 _TANGENTS, _STEEPEST = 2000, 40.0
 
 
-#: Mass at either end of a law that a function of it gives away.
+#: Mass at either end of a law that its trade-off function gives away.
 _GIVEN_AWAY = 1e-13
 
 
@@ -98,7 +98,7 @@ class TradeOffFunction(abc.ABC):
     def delta(self, epsilon: npt.ArrayLike) -> Floats:
         """Return the delta that f-privacy implies at each epsilon, rounded up.
 
-        The larger of both orders of the laws.
+        It is the larger one of both orders of the laws.
 
         Parameters
         ----------
@@ -116,7 +116,7 @@ class TradeOffFunction(abc.ABC):
         return _of_tangents(self, np.linspace(steepest, -steepest, _TANGENTS + 1))
 
     def symmetrized(self) -> PiecewiseTradeOff:
-        """Return max(f, f^-1): what a mechanism that is f-private in both orders has.
+        """Return max(f, f^-1), which holds if a mechanism is f-private in both orders.
 
         References
         ----------
@@ -125,7 +125,7 @@ class TradeOffFunction(abc.ABC):
         return larger(self, self.inverse())
 
     def group(self, size: int) -> TradeOffFunction:
-        """Return 1 - (1 - f)^(size times): what holds for a group of `size`.
+        """Return 1 - (1 - f)^(size times), which holds for a group of `size`.
 
         References
         ----------
@@ -144,7 +144,7 @@ class TradeOffFunction(abc.ABC):
         """Return p f + (1 - p)(1 - x): Poisson sampling, one order of the datasets.
 
         The other order has the inverse of this function. A composition should be made
-        of these and read in both orders; `amplified` says less when composed.
+        of these and read in both orders; `amplified` gives weaker bounds when composed.
 
         Parameters
         ----------
@@ -179,9 +179,9 @@ class TradeOffFunction(abc.ABC):
         return self.sampled(probability).either_order()
 
     def either_order(self) -> PiecewiseTradeOff:
-        """Return the convex hull of f and f^-1: of a mechanism that is f in one order.
+        """Return the convex hull of f and f^-1, for a mechanism that is f in one order.
 
-        Unlike `symmetrized`, which is for what is f-private in both.
+        Unlike `symmetrized`, which is for a mechanism that is f-private in both.
         """
         one = self.knots()
         other = one.inverse()
@@ -246,7 +246,7 @@ class GaussianTradeOff(TradeOffFunction):
 
 @dataclass(frozen=True, repr=False)
 class LaplaceTradeOff(TradeOffFunction):
-    """Testing two Laplace laws of scale 1 whose centres are epsilon apart.
+    """Testing two Laplace laws of scale 1 whose centers are epsilon apart.
 
     Parameters
     ----------
@@ -283,7 +283,7 @@ class LaplaceTradeOff(TradeOffFunction):
 
 @dataclass(frozen=True, repr=False)
 class ApproximateTradeOff(TradeOffFunction):
-    """What (epsilon, delta)-privacy says: the larger of two lines, and 0.
+    """The function of (epsilon, delta)-privacy: the largest of two lines and 0.
 
     Parameters
     ----------
@@ -446,7 +446,7 @@ def _symmetric_conjugate(profile: Callable[[Floats], Floats], slope: Floats) -> 
 
 
 def larger(first: TradeOffFunction, second: TradeOffFunction) -> PiecewiseTradeOff:
-    """Return the larger of two functions: what holds where both do."""
+    """Return the larger of two functions; it holds if both hold."""
     one, other = first.knots(), second.knots()
     x = np.union1d(one._x, other._x)
     pieces = [np.interp(x, f._x, f._f) for f in (one, other)]
@@ -495,7 +495,7 @@ def from_points(x: npt.ArrayLike, f: npt.ArrayLike) -> PiecewiseTradeOff:
 def from_law(losses: Floats, masses: Floats, lost: float) -> PiecewiseTradeOff:
     """Return the function of a law of losses ln(P/Q): ascending, with masses under P.
 
-    Lowered by what sums of so many masses may be wrong by.
+    It is lowered by the rounding error of sums of so many masses.
     """
     other = np.exp(np.log(masses) - losses)
     top = int(np.count_nonzero(np.cumsum(masses[::-1]) <= _GIVEN_AWAY))

@@ -13,7 +13,7 @@ from fractions import Fraction
 from fastdp.accounting._numeric import float_down, float_up, inflate
 from fastdp.accounting._response import pure_log_delta
 
-#: Outside, nothing is claimed (above) or the limit is claimed (below).
+#: Above this range of rho nothing is claimed; below it, the limit is claimed.
 _LARGEST_RHO = Fraction(10**100)
 _LEAST_RHO = Fraction(1, 10**100)
 _NOTHING = Fraction(0)

@@ -46,13 +46,14 @@ __all__ = [
 
 _ERROR = Fraction(1, 10**30)
 
-#: Work for up to so many different responses, in units of the default's.
+#: Effort (relative to the default) for at most _MODERATE different responses.
 _EFFORT, _MODERATE = 4.0, 300
 
-#: Of larger epsilons the loss is taken for certain: of several, and of one alone.
+#: Add larger epsilons in full, as if their losses were certain: _CERTAIN is the limit
+#: for several different epsilons, _LARGEST_EPSILON for a single one.
 _CERTAIN, _LARGEST_EPSILON = Fraction(500), Fraction(10**6)
 
-#: Smaller epsilons are raised to this.
+#: Raise smaller epsilons to this.
 _LEAST_EPSILON = Fraction(1, 10**100)
 
 

@@ -355,7 +355,7 @@ def rho_of_pure(epsilon: Fraction) -> Fraction:
 
 
 def least_rho(rho: float, epsilon: Fraction) -> Fraction:
-    """Return the smaller of a rho, perhaps inf, and what pure epsilon has at most."""
+    """Return the smaller of a rho (which may be inf) and that of a pure epsilon."""
     return min(Fraction(rho), epsilon) if rho < math.inf else epsilon
 
 

@@ -138,7 +138,7 @@ def _check_mu(mu: Floats) -> None:
         raise ParameterError("mu must be finite and > 0")
 
 
-#: Within, doubles hold all that stands between mu and epsilon.
+#: Within these ranges, doubles hold all values between mu and epsilon.
 _PLAIN_MU, _PLAIN_LOG_DELTA = (Fraction(1, 10**9), Fraction(10**4)), -1e5
 
 
@@ -148,10 +148,10 @@ _PLAIN_MU, _PLAIN_LOG_DELTA = (Fraction(1, 10**9), Fraction(10**4)), -1e5
 def compose_trade_offs(
     functions: list[tuple[TradeOffFunction, int]],
 ) -> PiecewiseTradeOff | GaussianTradeOff | ApproximateTradeOff:
-    """Return the tensor product: what the composed mechanisms have together.
+    """Return the tensor product: the function of the composed mechanisms.
 
     Gaussian functions are composed exactly; others by sums of losses in cells, which
-    are split so that the laws are easier to tell apart: the result lies on or below the
+    are split so that the laws are easier to distinguish: the result is on or below the
     truth, closer for few steps than for thousands.
 
     Parameters
@@ -202,8 +202,7 @@ class GDPAccountant(Accountant[Fraction]):
     """Exact accounting of Gaussian mechanisms: mu is the root of the sum of squares.
 
     Takes continuous Gaussian noise, stated Gaussian privacy, and groups under these.
-    Discrete Gaussian noise is not Gaussian private with any mu that its sigma tells,
-    and is refused.
+    Discrete Gaussian noise has no mu that follows from its sigma, and is refused.
 
     Parameters
     ----------
@@ -232,7 +231,7 @@ class GDPAccountant(Accountant[Fraction]):
         return sqrt_up(self._snapshot()[0])
 
     def trade_off(self) -> GaussianTradeOff | ApproximateTradeOff:
-        """Return the trade-off function of what was composed: 1 - x where mu is 0."""
+        """Return the composition's trade-off function; it is 1 - x if mu is 0."""
         mu = self.mu
         return GaussianTradeOff(mu) if mu else ApproximateTradeOff(Fraction(0))
 
@@ -285,7 +284,7 @@ def trade_off_of(event: Event) -> TradeOffFunction:
     Parameters
     ----------
     event : Event
-        What was done, once.
+        One event.
 
     Raises
     ------
@@ -295,20 +294,20 @@ def trade_off_of(event: Event) -> TradeOffFunction:
     return required(event, lambda: facts_of(event).trade_off())
 
 
-#: Widths of epsilon (relatively) and of ln delta from which on cells are asked too.
+#: Also use cells if the width of epsilon (relative) or of ln delta exceeds this.
 _WIDE = 1e-6
 
 
 @dataclass(frozen=True)
 class _Product:
-    """What was composed: its losses; Gaussian parts by squares, others by event."""
+    """The composed losses: Gaussian parts by their squares, others by event."""
 
     losses: State = field(default_factory=State)
     square: Fraction = Fraction(0)
     counts: tuple[tuple[Event, int], ...] = ()
 
     def plus(self, event: Event, count: int) -> _Product:
-        """Return the product with `count` more times an event."""
+        """Return the product with an event added `count` times."""
         facts = facts_of(event)
         losses, square = self.losses.plus(facts.step(), count), self.square
         mu = facts.mu()
@@ -322,11 +321,11 @@ class _Product:
 
 
 class FDPAccountant(Accountant[_Product]):
-    """Composes what has a trade-off function; the function can be read at the end.
+    """Composes events that have a trade-off function, which can be read at the end.
 
     `epsilon` and `delta` are read from the privacy losses, as by `PLDAccountant`, which
-    bounds them from below as well; where those bounds are wide, the trade-off function
-    is asked too.
+    bounds them from below as well; if those bounds are wide, the trade-off function is
+    used too.
 
     Parameters
     ----------

@@ -49,7 +49,7 @@ Spent = TypeVar("Spent")
 class PrivacyFilter(Record[Spent], Generic[Spent]):
     """Base of all filters: spends atomically, or refuses and changes nothing."""
 
-    #: What the notion has a price for, in words.
+    #: The events that the notion can charge, in words.
     _TAKES: ClassVar[str] = "its events"
 
     def spend(self, event: Event | HasEvent, count: float = 1) -> Self:
@@ -58,7 +58,7 @@ class PrivacyFilter(Record[Spent], Generic[Spent]):
         Parameters
         ----------
         event : Event or mechanism
-            What is going to be done; of a mechanism its `event()`.
+            The event to come; for a mechanism, its `event()`.
         count : int
             How often, >= 0, where 0 adds nothing; 1e4 is an int here.
 
@@ -73,8 +73,8 @@ class PrivacyFilter(Record[Spent], Generic[Spent]):
             The filter's notion has no bound for the event, or its neighboring
             relation or group size differs from that of the events before.
         BudgetExceededError
-            The budget does not cover the event: nothing has been spent. Also where
-            the filter was made by another process.
+            The budget does not cover the event, or the filter was made by another
+            process: nothing has been spent.
         """
         return self._add(event, count)
 
@@ -130,7 +130,7 @@ class PrivacyFilter(Record[Spent], Generic[Spent]):
 
     @abc.abstractmethod
     def _shortage(self, state: Spent) -> str:
-        """Return what was asked and what is left, for a state that exceeds it."""
+        """Return what was requested and what is left, for a state that exceeds it."""
 
 
 def _decimal(value: Fraction, rounding: str = ROUND_FLOOR) -> str:
@@ -148,7 +148,7 @@ def _written(name: str, value: Real) -> Fraction:
 class _SumFilter(PrivacyFilter[Fraction]):
     """A filter whose spending is one sum of rationals."""
 
-    #: What is added up, in words.
+    #: The quantity that is added up, in words.
     _UNIT: ClassVar[str]
 
     def __init__(self, limit: Fraction, relation: Relation | None) -> None:
@@ -176,7 +176,7 @@ class _SumFilter(PrivacyFilter[Fraction]):
 
     @abc.abstractmethod
     def _price(self, event: Event) -> Fraction:
-        """Return what one event costs, or refuse it."""
+        """Return the cost of one event, or raise an error."""
 
     def _budget(self) -> str:
         return f"{self._UNIT} {_decimal(self._limit)}"
@@ -195,8 +195,8 @@ class PureFilter(_SumFilter):
     Parameters
     ----------
     epsilon : int, float, Fraction or Decimal
-        The budget, >= 0. Of a Python float its shortest decimal: ten mechanisms of
-        ``from_epsilon(0.1, ...)`` fit 1.0.
+        The budget, >= 0. A Python float counts as its shortest decimal: ten mechanisms
+        of ``from_epsilon(0.1, ...)`` fit 1.0.
     neighboring_relation : NeighboringRelation, optional
         The relation that all events must have; None takes that of the first.
 
@@ -256,7 +256,7 @@ class RDPFilter(_SumFilter):
     order : int, float, Fraction or Decimal
         > 1. It must not depend on any answer.
     epsilon : int, float, Fraction or Decimal
-        The budget of divergence, >= 0; `rdp_to_epsilon` says what it guarantees.
+        The budget of divergence, >= 0; `rdp_to_epsilon` gives its guarantee.
     neighboring_relation : NeighboringRelation, optional
         The relation that all events must have; None takes that of the first.
 
@@ -301,10 +301,10 @@ class RDPFilter(_SumFilter):
 class DeclaredFilter(_SumFilter):
     """A budget of (epsilon, delta) for one event, declared in advance.
 
-    Any accountant may decide how often it fits: whenever and after whichever answers
-    it is done, and whether or not all of it is used. Mechanisms whose whole loss
-    distributions differ have no such filter: their order could be chosen to exceed
-    any composition of them.
+    Any accountant may decide how often the event fits; it does not matter when it is
+    used, after which answers, or whether all of the budget is used. Mechanisms with
+    different loss distributions have no such filter: their order could be chosen to
+    exceed any composition of them.
 
     Parameters
     ----------
@@ -424,7 +424,7 @@ class ApproximateFilter(PrivacyFilter[_Broken]):
     The events' own deltas may add up to delta - slack. The rest is covered as long as
     the epsilons add up to `epsilon`, or the rhos to one that gives (epsilon, slack): an
     event of epsilon has rho epsilon tanh(epsilon/2). The latter allows more small
-    events, and is what is left once an event has a rho alone, such as Gaussian noise.
+    events, and is the only way once an event has a rho alone, such as Gaussian noise.
 
     Parameters
     ----------
@@ -472,7 +472,7 @@ class ApproximateFilter(PrivacyFilter[_Broken]):
     def spent_epsilon(self) -> Fraction:
         """The sum of the events' epsilons: exact where rational, else rounded up.
 
-        Above the budget's where an event has none: rhos alone count from then on.
+        Above the budget if an event has none: from then on only rhos count.
         """
         return self._snapshot().epsilon
 

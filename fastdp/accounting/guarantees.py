@@ -1,4 +1,4 @@
-"""What one event guarantees, read off its facts.
+"""The guarantee of one event, read from its facts.
 
 An event that is not known is refused, never free. Several events together are an
 accountant's business: here they get the sum of pure epsilons and that of rho, whichever

@@ -1,4 +1,4 @@
-"""Odometers: what has been spent, as a bound that holds at all times together.
+"""Odometers: the privacy loss so far, as a bound that holds at all times at once.
 
 An odometer refuses nothing. Its epsilon may be read after every event and used to
 decide whether to go on; an accountant's is about events fixed in advance. (Proof in

@@ -77,8 +77,8 @@ class PLDAccountant(CurveReadings):
     samples and on subsets of fixed size; in any mix and number. Lower bounds are those
     of the worst mechanism that a guarantee allows.
     `epsilon` and `delta` are the upper bounds;
-    `epsilon_bounds` and its like tell the lower ones as well, which are mostly within a
-    relative 1e-9.
+    `epsilon_bounds` and the other `*_bounds` methods return the lower ones as well,
+    which are mostly within a relative 1e-9.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ class PLDAccountant(CurveReadings):
     What is proved rests on double arithmetic that rounds to nearest and on library
     functions (exp, log, sin and the like) that err by at most 4 units in the last
     place. Bounds may be wide for a few steps of sampled noise, and for rare sampling
-    with a tiny delta; they say so by `upper - lower` and are never wrong.
+    with a tiny delta; `upper - lower` shows it, and they are never wrong.
 
     References
     ----------
@@ -145,13 +145,13 @@ class PLDAccountant(CurveReadings):
             epsilons, infinite where a step has none, and `lower` is the lower bound
             at delta 1e-300.
         check : bool
-            Whether a second, independent method is asked as well (contour and atoms
-            check each other): what is returned is what both prove, and the
-            certificate names them, or says that there was no second one.
+            Whether to check by a second, independent method (contour and atoms check
+            each other). The result is the intersection of both; the certificate names
+            the two methods, or says that there was no second one.
         effort : int, float, Fraction or Decimal
-            >= 1. The default answers within about a second and says by its
-            certificate how wide the bounds are; time grows with effort, widths of
-            atoms fall with it, and from 10 on every method is tried.
+            >= 1. The default answers within about a second, and the certificate gives
+            the width of the bounds. More effort takes more time and narrows the bounds
+            of atoms; from 10 on, every method is tried.
 
         Returns
         -------

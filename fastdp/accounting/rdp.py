@@ -416,7 +416,7 @@ class RDPAccountant(Accountant[_Sum]):
         return self._reader.epsilon(state, log_delta)
 
     def _quiet_epsilon_at(self, state: _Sum, delta: Fraction) -> float:
-        """Return epsilon of lines alone without numpy, which could warn."""
+        """Return epsilon without numpy, which could warn, if all parts are lines."""
         if state.length == 0 and delta > 0:
             found = self._reader.line_epsilon(state, _log_remaining(state, delta))
             if found is not None:
@@ -428,7 +428,7 @@ class RDPAccountant(Accountant[_Sum]):
 
 
 def _log_remaining(state: _Sum, delta: Fraction) -> float:
-    """Return ln of the delta that is left when what is set aside is taken off."""
+    """Return ln of the delta that is left after the delta set aside."""
     if state.log_kept == 0:
         return log_down(delta)
     lost = Fraction(state.lost)
@@ -451,14 +451,14 @@ def _epsilons(state: _Sum, stated: Stated | None, deltas: Floats) -> Floats:
 
 
 def _log_deltas(state: _Sum, epsilons: Floats) -> Floats:
-    """Return ln(delta) at each epsilon, with what is set aside."""
+    """Return ln(delta) at each epsilon, including the delta set aside."""
     moment = state.moment()
     logs = [least_log_delta(moment, e, state.search) for e in epsilons.tolist()]
     return _with_lost(state, np.array(logs))
 
 
 def _with_lost(state: _Sum, logs: Floats) -> Floats:
-    """Return ln(delta) with what is set aside, from that of the rest."""
+    """Return ln(delta) including the delta set aside, from that of the rest."""
     if state.log_kept == 0:
         return logs
     lost = state.lost

@@ -112,7 +112,7 @@ class TCDPAccountant(Accountant[_Segment]):
 @functools.lru_cache(maxsize=64)
 def _rho_up_to(event: Event, omega: Fraction) -> Fraction:
     """Return a bound of divergence over order, for the orders from 1 to omega."""
-    # Here, so that importing this accountant loads no other.
+    # Imported here, so that importing this accountant loads no other.
     import numpy as np
 
     from fastdp.accounting.rdp import renyi_divergence

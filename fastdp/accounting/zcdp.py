@@ -26,8 +26,8 @@ class _Line:
 class ZCDPAccountant(Accountant[_Line]):
     """Adds up rho (and offsets xi); converts at the best order.
 
-    Where all mechanisms are Gaussian, a Gaussian accountant says more: rho does not
-    tell it.
+    If all mechanisms are Gaussian, a Gaussian accountant gives better bounds: rho alone
+    does not show that they are.
 
     Parameters
     ----------
