@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from fastdp._doorway import one_index
 from fastdp._stream import Stream
 from fastdp._validate import Real
 from fastdp.accounting.events import Relation
@@ -143,6 +144,7 @@ class LinearRegression(Estimator):
         -------
         That of `event()`. Timing class T0.
         """
+        one_index(X=X, y=y)
         x = self._entered(X)
         features = x.shape[1]
         one = bool(self.fit_intercept)

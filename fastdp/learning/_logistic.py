@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from fastdp._doorway import one_index
 from fastdp._stream import Stream
 from fastdp._validate import Real
 from fastdp.accounting.events import Relation
@@ -180,6 +181,7 @@ class LogisticRegression(Estimator):
         holds classes. In a ledger each release is a label of its own, `label` with
         "1/3" and so on.
         """
+        one_index(X=X, y=y)
         x = self._entered(X)
         features, one = x.shape[1], bool(self.fit_intercept)
         classes = checked_classes(self.classes)

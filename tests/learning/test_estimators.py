@@ -440,6 +440,18 @@ def test_gradients_lie_in_their_ball():
             assert 0.99 * r < far.max() < 1.0001 * r
 
 
+@pytest.mark.parametrize("name", ["line", "two classes"])
+def test_records_are_paired_by_one_index(name):
+    """Taken out by its label, a record must not pair all others anew."""
+    pandas = pytest.importorskip("pandas")
+    x = pandas.DataFrame({"a": [0.1, 0.2, 0.3], "b": 0.0}, index=[1, 2, 3])
+    y = pandas.Series([0, 2, 0], index=[3, 1, 2])
+    with pytest.raises(ParameterError, match="X and y must have one index"):
+        made(name).fit(x, y)
+    assert made(name).fit(x, y.loc[x.index]).n_features_in_ == 2
+    assert made(name).fit(x, y.to_numpy()).n_features_in_ == 2
+
+
 def test_a_label_is_read_by_itself():
     """A text among numbers would make texts of all, in an array of numpy."""
     classes = [1, 2]
