@@ -19,6 +19,7 @@ from fastdp.learning._base import REPLACE, Array, Bound, Box, Estimator, Fitting
 from fastdp.learning._products import Products
 from fastdp.ledger import Ledger
 from fastdp.mechanisms import ClippedSum
+from fastdp.mechanisms._keys import items_of
 from fastdp.tables import Rows
 
 #: Shares of the releases, and the longest weights for records of length 1.
@@ -291,19 +292,34 @@ def checked_classes(classes: Any) -> list[Any]:
     return found
 
 
+def labels_of(y: Any) -> Array:
+    """Return labels as an array; of what may hold nulls as objects, by its type alone.
+
+    As numbers a null would make floats of all integers, and large ones equal.
+    """
+    y = dense(y)
+    if len(getattr(y, "columns", ())) == 1:  # a frame
+        polars = hasattr(y, "to_series")
+        y = y.iloc[:, 0] if hasattr(y, "iloc") else y.to_series() if polars else y[0]
+    if isinstance(getattr(y, "dtype", None), np.dtype):  # numpy's own, of pandas too
+        if hasattr(y, "mask") and isinstance(y, np.ndarray):
+            raise DTypeError("y must have no mask: leave its records out")
+        return np.asarray(y)
+    if not isinstance(y, (list, tuple)):
+        if not any(hasattr(y, name) for name in ("to_list", "to_pylist")):
+            return np.asarray(y)
+        y = items_of(y)
+    return np.fromiter(y, object, len(y))  # lists among them stay lists
+
+
 def coded(y: Any, classes: list[Any], n: int) -> Array:
     """Return the place of each record's class, -1 where it is none.
 
-    Of a list each entry is read by itself, whatever another is.
+    Each entry is read by itself, whatever another is.
     """
     if y is None:
         raise ParameterError("requires y to be passed, but the target y is None")
-    y = dense(y)
-    if isinstance(y, (list, tuple)):
-        items: Any = np.empty(len(y), object)
-        items[:] = y
-        y = items
-    y = np.asarray(y)
+    y = labels_of(y)
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
     if y.shape != (n,):
@@ -313,7 +329,7 @@ def coded(y: Any, classes: list[Any], n: int) -> Array:
         place = {c: i for i, c in enumerate(classes)}
         known = [place.get(c, -1) if isinstance(c, _KINDS) else -1 for c in y]
         return np.array(known, np.int64)
-    if (y.dtype.kind == "U") is not isinstance(classes[0], str):
+    if (y.dtype.kind in "UT") is not isinstance(classes[0], str):
         return codes
     for i, c in enumerate(classes):
         codes[y == c] = i

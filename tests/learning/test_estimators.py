@@ -465,6 +465,33 @@ def test_a_label_is_read_by_itself():
     for kind in ("object", "category", "string"):
         y = pandas.Series(["b", "a", None, "x"], dtype=kind)
         assert _logistic.coded(y, ["a", "b"], 4).tolist() == [1, 0, -1, -1]
+    with pytest.raises(DTypeError, match="y must have no mask"):
+        _logistic.coded(np.ma.array([1, 2], mask=[0, 1]), classes, 2)
+    if wide := getattr(np.dtypes, "StringDType", None):  # from numpy 2 on
+        y = np.array(["b", "a"], wide())
+        assert _logistic.coded(y, ["a", "b"], 2).tolist() == [1, 0]
+
+
+def test_a_null_makes_no_large_labels_equal():
+    pandas = pytest.importorskip("pandas")
+    polars = pytest.importorskip("polars")
+    arrow = pytest.importorskip("pyarrow")
+    classes, ints = [2**53, 2**53 + 1], arrow.int64()
+    columns = {
+        "list": list,
+        "arrow": lambda y: arrow.array(y, ints),
+        "chunks": lambda y: arrow.chunked_array([arrow.array(y, ints)]),
+        "arrow table": lambda y: arrow.table({"y": arrow.array(y, ints)}),
+        "pandas": lambda y: pandas.Series(y, dtype="Int64"),
+        "pandas frame": lambda y: pandas.DataFrame({"y": y}, dtype="Int64"),
+        "arrow in pandas": lambda y: pandas.Series(y, dtype="int64[pyarrow]"),
+        "polars": lambda y: polars.Series(y, dtype=polars.Int64),
+        "polars frame": lambda y: polars.DataFrame({"y": y}),
+    }
+    for name, column in columns.items():
+        for last, code in ((2**53, 0), (None, -1), (5, -1)):
+            codes = _logistic.coded(column([*classes, last]), classes, 3)
+            assert codes.tolist() == [0, 1, code], name
 
 
 @pytest.mark.parametrize(
