@@ -395,6 +395,8 @@ class Box(NamedTuple):
         if not centered:
             high = np.maximum(np.abs(low), np.abs(high))
             low = -high
+        if not (high / 2 - low / 2 >= 2.0**-1000).all():
+            raise ParameterError(f"{name} must lie 2**-999 apart, for each feature")
         return cls(low / 2 + high / 2, high / 2 - low / 2)
 
     def scaled(self, x: Array) -> Array:

@@ -71,12 +71,12 @@ def edges_of(bounds: tuple[float, float], cells: int) -> tuple[_Array, _Array]:
     part = half / large * places / cells * large
     with np.errstate(over="ignore"):  # of numbers that are nearly all doubles
         edges = np.where(part < 2.0**1020, low + 2 * part, low + part + part)
-    edges = np.clip(edges, low, high)
-    far = max(-low, high) * 2.0**-48
-    first = cells_of(np.nextafter(edges, -math.inf), bounds, cells) < places
-    last = cells_of(np.nextafter(edges, math.inf), bounds, cells) >= places
-    lower = np.clip(np.where(first, edges, edges - far), low, high)
-    upper = np.clip(np.where(last, edges, edges + far), low, high)
+        edges = np.clip(edges, low, high)
+        far = max(-low, high) * 2.0**-48
+        first = cells_of(np.nextafter(edges, -math.inf), bounds, cells) < places
+        last = cells_of(np.nextafter(edges, math.inf), bounds, cells) >= places
+        lower = np.clip(np.where(first, edges, edges - far), low, high)
+        upper = np.clip(np.where(last, edges, edges + far), low, high)
     lower[0], upper[-1] = low, high
     return lower, upper
 

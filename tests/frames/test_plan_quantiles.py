@@ -86,6 +86,12 @@ def test_ends_of_cells_hold_their_numbers(bounds: Any, cells: int) -> None:
     assert missing.tolist() == [-1]
 
 
+def test_bounds_of_all_doubles_warn_of_nothing() -> None:
+    most = float(np.finfo(np.float64).max)
+    r = fastdp.median([1.0, 2.0, 1e308], bounds=(-most, most), unit="row", epsilon=1)
+    assert -most <= r.low <= r.high <= most
+
+
 # ---- the noise of a rank -----------------------------------------------------------
 
 TREES = [Tree(4, 2), Tree(5, 2), Tree(23, 3), Tree(40, 5)]

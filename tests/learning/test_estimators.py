@@ -279,6 +279,7 @@ def test_nothing_that_privacy_depends_on_has_a_default(name):
         ({"epsilon": None, "rho": 1, "delta": 0.1}, ParameterError, "delta goes with"),
         ({"delta": 1}, ParameterError, "delta must be > 0 and < 1"),
         ({"bounds": (1, 1)}, ParameterError, "bounds must have low < high"),
+        ({"bounds": (0, 5e-324)}, ParameterError, "bounds must lie 2..-999 apart"),
         ({"bounds": (0, [1, 1, 1])}, ParameterError, "bounds must have numbers or"),
         ({"bounds": (0, NAN)}, ParameterError, "bounds must be finite"),
         ({"bounds": 1}, DTypeError, "bounds must be a tuple"),
