@@ -108,7 +108,8 @@ def remove_files(folder: Path, name: re.Pattern[str]) -> None:
     """Remove files of such names whose process is gone."""
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
-            if name.fullmatch(entry.name):
+            # To open a pipe would wait for who writes it.
+            if name.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
                 path = Path(entry.path)
                 with contextlib.suppress(OSError), _abandoned(path) as left:
                     if left:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -103,6 +104,18 @@ def test_the_next_run_removes_a_file_that_was_half_written(tmp_path: Path) -> No
         assert {*tmp_path.iterdir()} == {first, second, other}
         first.write_text("whole")
     assert {*tmp_path.iterdir()} == {path, other}
+
+
+def test_a_pipe_of_such_a_name_stops_no_run(tmp_path: Path) -> None:
+    pipe = tmp_path / ".out.csv.0123456789abcdef.part"
+    os.mkfifo(pipe)
+    every = re.compile(".*")
+    run = threading.Thread(target=_spill.remove_files, args=(tmp_path, every))
+    run.daemon = True
+    run.start()
+    run.join(10)
+    assert not run.is_alive()
+    assert pipe.exists()
 
 
 ENDING = (signal.SIGTERM, signal.SIGHUP)
