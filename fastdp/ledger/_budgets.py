@@ -105,7 +105,9 @@ class BudgetState:
             for name, spent in self.spent.items()
         ]
         if self.filter == "ApproximateFilter":
-            return f"{sums[0]} (or {sums[1]}), {sums[2]}"
+            fits = self.spent["epsilon"] <= self.limit["epsilon"]
+            covered = f"{sums[0]} (or {sums[1]})" if fits else sums[1]
+            return f"{covered}, {sums[2]}"
         return sums[0]
 
     def to_dict(self) -> dict[str, Any]:
