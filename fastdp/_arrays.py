@@ -1,7 +1,7 @@
-"""Checks of data and output arrays, and the way from arrays to the kernels.
+"""Checks of data and output arrays, and calls of the kernels on them.
 
-Only dtype, shape and layout are looked at, never an element: nothing here can
-tell one dataset from another of the same form.
+The checks read dtype, shape and layout, never an element: nothing here depends on
+the values of the data.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from fastdp._stream import Stream
 from fastdp._validate import ONE
 from fastdp.exceptions import DTypeError, ParameterError
 
-#: Step, lower and upper clamping bound, and what NaN counts as.
+#: Step, lower and upper clamping bound, and the number that replaces NaN.
 Grid: TypeAlias = "tuple[float, float, float, float]"
 
-#: Shape of what is drawn, as in numpy.
+#: Shape of the result, as in numpy.
 Size: TypeAlias = "int | tuple[int, ...] | None"
 
-#: Where a call's key comes from: an open call, or a stream (None: fresh) for one.
+#: Source of a call's key: an open call, a fixed stream, or None for a fresh key.
 Source: TypeAlias = "_core.Call | Stream | None"
 
-#: Draws (under a key, for inputs or None, outputs, from a chunk on).
+#: Draws; arguments: the source of the key, inputs or None, outputs, first chunk.
 Kernel: TypeAlias = "Callable[[Source, Any, np.ndarray[Any, Any], int], None]"
 
-#: Most elements of an array: its size in bytes is within numpy's reach.
+#: Maximum number of elements of an array: numpy can still count its bytes.
 MOST = 2**59
 
 _INTEGERS = "an integer array of at most 64 bits (not uint64)"
@@ -120,7 +120,8 @@ def fill(
     if workers is not ONE:
         workers = _validate.integer("workers", workers, 1)
     if x is not None and not isinstance(out, tuple) and _core.share(x, out):
-        # Chunks are written before later ones are read: the same memory or none.
+        # A chunk is written before later ones are read, so inputs and outputs must
+        # be the same memory or not overlap at all.
         x = x if x is out or same(x, out) else x.copy()
     if workers == 1:
         return _core.fill(stream, sampler, x, out, 0, grid)
@@ -136,7 +137,7 @@ def fill(
 
 
 def same(x: np.ndarray[Any, Any], out: np.ndarray[Any, Any]) -> bool:
-    """Tell whether two arrays begin at one place, with elements of one dtype."""
+    """Tell whether two arrays start at the same address and have the same dtype."""
     start, first = (a.__array_interface__["data"][0] for a in (x, out))
     return bool(start == first and x.dtype == out.dtype)
 
@@ -173,7 +174,7 @@ def in_parallel(
     part: Callable[[int, int, int], None], n: int, chunk: int, workers: int
 ) -> None:
     """Run part(start, stop, first_chunk) over n outputs on `workers` threads."""
-    if workers == 1 or n <= chunk:  # the short way for scalars, too
+    if workers == 1 or n <= chunk:  # the fast path, also for scalars
         if n > 0:
             part(0, n, 0)
         return

@@ -1,8 +1,8 @@
 """Columns by the Arrow PyCapsule protocol, read without pyarrow.
 
-One chunk is a view of the producer's memory; several are put together. Only formats
-and sizes decide what is done: a validity bitmap is applied to every row alike,
-whatever it says.
+A single chunk is a view of the producer's memory; several chunks are concatenated.
+The steps depend on formats and sizes alone: a validity bitmap is applied to every row
+in the same way, whether it marks nulls or not.
 
 https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html
 """
@@ -19,7 +19,7 @@ from fastdp.exceptions import DTypeError
 
 _Array: TypeAlias = "np.ndarray[Any, Any]"
 
-#: numpy's dtype of each format of a fixed width; None: packed bits.
+#: numpy dtype of each format of fixed width; None for packed bits.
 _DTYPES: dict[bytes | None, np.dtype[Any] | None] = {
     b"b": None,
     b"c": np.dtype(np.int8),
@@ -34,14 +34,15 @@ _DTYPES: dict[bytes | None, np.dtype[Any] | None] = {
     b"g": np.dtype(np.float64),
 }
 
-#: Rows of which nulls are filled at a time: what they need stays in the cache.
+#: Fill nulls in this many rows at a time: the temporary arrays then fit in the cache.
 _BLOCK = 1 << 14
 
 
 def is_column(type_: type) -> bool:
     """Tell whether objects of a class offer a column, or a stream of its chunks.
 
-    The class is asked: some answer for names that they do not have, and are slow at it.
+    Look at the class, not the object: some objects return an attribute for any name,
+    and slowly.
     """
     return hasattr(type_, "__arrow_c_array__") or hasattr(type_, "__arrow_c_stream__")
 
@@ -59,17 +60,17 @@ def column(
     *,
     labels: bool = False,
 ) -> _Array:
-    """Return a column as a one-dimensional array, nulls as the number `null`.
+    """Return a column as a one-dimensional array, with nulls as the number `null`.
 
-    A column that may have nulls becomes `wide` first, if that holds all its numbers.
-    `labels`: categories are wanted, for messages.
+    A column that may have nulls is converted to `wide` first, if that holds all its
+    numbers. `labels` says that categories are wanted; it changes messages only.
 
-    A view if there is one chunk, without a validity bitmap and not of bits.
+    The result is a view if there is one chunk, of numbers, without a validity bitmap.
 
     Raises
     ------
     DTypeError
-        The column is none of numbers or bits of a fixed width.
+        The column does not hold numbers or bits of a fixed width.
     """
     if _is_array(type(x)):  # type: ignore[arg-type]  # classes are hashable
         schema, array = x.__arrow_c_array__()
@@ -87,15 +88,16 @@ def column(
     return np.concatenate([empty, *parts])
 
 
-#: Width of the offsets of each format of strings.
+#: Bytes of an offset in each format of strings.
 _OFFSETS = {b"u": 4, b"z": 4, b"U": 8, b"Z": 8}
 
 
 def text(x: Any) -> tuple[_Array, _Array] | None:
-    """Return the bytes of a column of strings, and where each begins and the last ends.
+    """Return the bytes of a column of strings, and the offsets of the strings in them.
 
-    Nulls are empty strings. None for a column of anything else, which a stream may have
-    been read of, or that its producer cannot convert: the object can be asked again.
+    Nulls become empty strings. Returns None for any other column, even if its stream
+    was read, and for one that its producer cannot convert: callers can try other ways
+    to read the object.
     """
     try:
         if _is_array(type(x)):  # type: ignore[arg-type]  # classes are hashable
@@ -104,7 +106,7 @@ def text(x: Any) -> tuple[_Array, _Array] | None:
             chunks: list[Any] = [array] if kind in _OFFSETS else []
         else:
             kind, chunks = _core.arrow_chunks(x.__arrow_c_stream__())
-    except Exception:  # Python objects of several kinds: the message shows one of them
+    except Exception:  # mixed Python objects; the message would show one of them
         return None
     if kind not in _OFFSETS:
         return None
@@ -123,7 +125,7 @@ def text(x: Any) -> tuple[_Array, _Array] | None:
 def _without_nulls(
     start: _Array, content: _Array, validity: _Array, skipped: int
 ) -> tuple[_Array, _Array]:
-    """Return offsets and bytes in which nulls, which may have bytes, have none."""
+    """Return offsets and bytes without the bytes that null entries may have."""
     lengths = np.diff(start)
     there = _spread(validity, skipped, len(lengths)).astype(np.bool_)
     kept = content[np.repeat(there, lengths)]
@@ -136,7 +138,7 @@ RULE = "one column of integers, floats or bools"
 
 
 def line_for_table(labels: bool) -> str:
-    """Return what to write instead of handing over a table: of categories, or not."""
+    """Return the line to write instead of passing a table; `labels`: of categories."""
     line = (
         'frames.randomize(frame, {"column": m})'
         if labels
@@ -166,7 +168,7 @@ def _values(
     values, validity, skipped, length = _core.arrow_view(chunk, dtype)
     if dtype is None:
         values = _spread(values, skipped, length).view(np.bool_)
-        if wide is not None:  # whether there is a null must not decide
+        if wide is not None:  # the dtype must not depend on whether there is a null
             values = values.astype(wide)
     if validity is None:
         return values
@@ -181,7 +183,7 @@ def _spread(packed: _Array, skipped: int, length: int) -> _Array:
 
 
 def constant(null: float, dtype: np.dtype[Any]) -> np.generic:
-    """Return the number of a type that is nearest to `null`."""
+    """Return the number of dtype `dtype` nearest to `null`."""
     if dtype.kind in "iu":
         ends = np.iinfo(dtype)
         null = int(min(max(null, ends.min), ends.max))
@@ -190,7 +192,7 @@ def constant(null: float, dtype: np.dtype[Any]) -> np.generic:
 
 
 def _filled(values: _Array, valid: _Array, null: float) -> _Array:
-    """Return a copy with `null` where a byte is 0, not 1: the same steps for all."""
+    """Return a copy with `null` where `valid` is 0, by the same steps for all rows."""
     held = np.asarray(constant(null, values.dtype))
     words = np.dtype(f"i{values.dtype.itemsize}")
     result = values.copy()

@@ -1,4 +1,4 @@
-"""What this installation runs on."""
+"""Versions, CPU level, cipher and compiler of this installation."""
 
 from __future__ import annotations
 

@@ -39,14 +39,14 @@ cdef extern from *:
 
 cnp.import_array()
 
-# Chunks drawn between two looks at pending signals: a few milliseconds.
+# Check for pending signals every SLAB chunks: every few milliseconds.
 DEF SLAB = 1024
-# A call that writes at most this many bytes keeps the interpreter's lock: its kernel
-# takes less time than giving the lock up and waiting for it.
+# Keep the interpreter's lock if a call writes at most this many bytes: the kernel then
+# takes less time than releasing the lock and getting it back.
 DEF BRIEF = 2048
 
-# Element types that have a kernel, by numpy's number, which differs between systems:
-# on each two of the numbers are integers of the same size.
+# Kernel type of each numpy type number; FDP_NONE if there is no kernel. It depends on
+# the system which two numbers stand for integers of the same size.
 cdef fdp_dtype_t[13] _CODES
 for _number, _code in enumerate("?bBhHiIlLqQfd"):
     _CODES[_number] = {
@@ -58,7 +58,7 @@ for _number, _code in enumerate("?bBhHiIlLqQfd"):
 # ---- failure ---------------------------------------------------------------
 
 def zero(cnp.ndarray out):
-    """Fill an array with zeros; one of objects, or read-only, stays as it is.
+    """Fill an array with zeros; leave object arrays and read-only ones unchanged.
 
     Nothing here runs Python code, so that no signal cuts in.
     """
@@ -79,12 +79,12 @@ cdef extern from "Python.h":
 
 
 def zero_on_failure(function, str name="out", bint integers=False):
-    """Return `function`, made to leave zeros in its argument `name` if it raises.
+    """Wrap `function` so that it zeros its argument `name` if it raises.
 
-    The argument is an array or a list of arrays. The wrapper is C, where no signal and no
-    tracer interrupts, so the promise holds from the call on. With `integers`, `function`
-    is a method that adds the noise of `_sampler` to integers; a single int64 of numpy, or
-    a single int of Python in its range, then takes a shorter path.
+    The argument is an array or a list of arrays. The wrapper is C, which no signal and
+    no tracer can interrupt, so the promise holds from the start of the call. `integers`
+    says that `function` is a method that adds the noise of `_sampler` to integers; a
+    single numpy int64, or Python int in its range, then takes a shorter path.
     """
     cdef Py_ssize_t place = function.__code__.co_varnames.index(name)
     cdef bint by_place = place < function.__code__.co_argcount
@@ -116,14 +116,14 @@ def zero_on_failure(function, str name="out", bint integers=False):
 
 # ---- calls -----------------------------------------------------------------
 
-# A key, and the exception (owned) that a resolver raised under it.
+# A key and the exception, an owned reference, that its resolver raised.
 cdef struct Keyed:
     fdp_call_t c
     PyObject *error
 
 
 cdef int _open(Keyed *keyed) except -1:
-    """A fresh key from the operating system."""
+    """Take a fresh key from the operating system."""
     keyed.error = NULL
     _check(fdp_call_open(&keyed.c), NULL)
     keyed.c.resolve = _resolve
@@ -238,7 +238,7 @@ cdef int _resolve(void *context, const fdp_pending_t *pending,
         exact = (<object> pending.owner)(words, blocks)
         if exact is None:
             return 0
-        if not -_FAR < exact < _FAR:  # more bits than a trial has say so
+        if not -_FAR < exact < _FAR:  # the resolver signals that it found no value
             raise FastDPError("the resolver gave no value")
         value[0] = <int64_t> <uint64_t> (exact & 0xFFFFFFFFFFFFFFFF)
         value[1] = exact >> 64
@@ -253,7 +253,7 @@ cdef int _resolve(void *context, const fdp_pending_t *pending,
 
 
 cdef int _check(fdp_status_t status, Keyed *keyed) except -1:
-    """Raise what a status says, or what the resolver raised under the key."""
+    """Raise the error of a status, or the exception that the resolver raised."""
     if status == FDP_OK:
         return 0
     if status == FDP_ERR_ENTROPY:
@@ -277,7 +277,8 @@ cdef int _check(fdp_status_t status, Keyed *keyed) except -1:
 
 # ---- the driver ------------------------------------------------------------
 
-# What a kernel takes beside a place: `x` may be NULL, items are bytes of an element.
+# Arguments of a kernel except the range to work on. `x` may be NULL; `x_item` and
+# `out_item` are the sizes of an element in bytes.
 cdef struct Job:
     const fdp_call_t *call
     const void *law
@@ -295,14 +296,14 @@ cdef struct Job:
     int64_t *count
     int64_t *square
 
-# Draws, or counts, n elements from `at` on; their first chunk is `chunk`.
+# Draws or counts elements at, ..., at + n - 1, which start with chunk `chunk`.
 ctypedef fdp_status_t (*Kernel)(const Job *job, uint64_t chunk, size_t at,
                                 size_t n) noexcept nogil
 
 
 cdef int _drive(Kernel kernel, Job *job, size_t n, size_t chunk, size_t together,
                 Keyed *keyed, uint64_t first_chunk) except -1:
-    """Run a kernel over n elements, with a look at pending signals after every
+    """Run a kernel over n elements and check for pending signals after every
     `together` chunks, some milliseconds. A brief call that draws keeps the
     interpreter's lock."""
     cdef size_t done = 0, part, slab = together * chunk
@@ -322,8 +323,8 @@ cdef int _drive(Kernel kernel, Job *job, size_t n, size_t chunk, size_t together
 
 cdef int _draw(Kernel kernel, Job *job, size_t n, size_t chunk, source,
                uint64_t first_chunk=0) except -1:
-    """Drive a kernel that draws: under a Call, or a stream (or None) that makes one
-    of its own, which ends here."""
+    """Run a kernel that draws under a Call, or under a new key from a stream (None:
+    the operating system) that is wiped at the end."""
     cdef Keyed keyed
     cdef Call call
     if chunk == 0:
@@ -479,7 +480,7 @@ cdef class Sampler:
 
     @property
     def bytes_per_sample(self):
-        """Random bytes of a lane in full passes, those of special lanes in part."""
+        """Mean random bytes per lane in full passes, special lanes included."""
         cdef uint32_t low = self.c.law.low
         cdef size_t word = 0 if low == 0 else 2 if low <= 16 else 4 if low <= 32 else 8
         if self.c.law.tilt.slope != 0:
@@ -492,7 +493,7 @@ cdef class Sampler:
 
     @property
     def tries(self):
-        """Tries of tilted digits that are worked for 8 lanes, 64, 1024, and a pass."""
+        """Tries of tilted digits computed for 8 lanes, 64, 1024, and a full pass."""
         return tuple(self.c.law.tilt.tries)
 
     def structure(self):
@@ -501,10 +502,12 @@ cdef class Sampler:
 
     def widen(self, *, double narrow=0.0, double wide=0.0, bint sure=False,
               resolver=None):
-        """Return a copy that sends more lanes onward, for tests: `narrow` leaves the
-        lists 16 ranks and small calls no tries, `wide` sends every special lane, or
-        every try, to the resolver. `sure` takes every trial for one within the bound.
-        The law stays the same. If `resolver` is given, it settles lanes, not the core.
+        """Return a copy that leaves more lanes to later steps, for tests.
+
+        `narrow` leaves 16 ranks in the lists and no tries in small calls; `wide` sends
+        every special lane, or every try, to the resolver. `sure` treats every trial as
+        within the bound. The law stays the same. If `resolver` is given, it settles
+        lanes instead of the core.
         """
         cdef Sampler other = Sampler.__new__(Sampler)
         other.c = self.c
@@ -538,7 +541,7 @@ def dtype_supported(dtype):
 
 
 def plain(x, bint real, bint writeable=False):
-    """Whether the kernels take an array of floats, or of integers, as it is."""
+    """Whether the kernels accept `x` unchanged: floats if `real`, else integers."""
     cdef int kind
     if not cnp.PyArray_CheckExact(x) or not cnp.PyArray_ISCARRAY_RO(x):
         return False
@@ -598,14 +601,14 @@ cdef object _empty = np.empty
 
 
 def fill(source, Sampler sampler, cnp.ndarray x, out, uint64_t first_chunk=0, grid=None):
-    """Write x + noise (noise alone when x is None) into `out`, under a call, or for a
-    stream or None under one of its own; return `out`.
+    """Write x + noise (noise alone when x is None) into `out` and return it.
 
-    Both are C-contiguous, native and of one size. `grid` is (step, low, high,
-    nan) for float data. `out` may be the shape of a new array, of x's dtype if that is
-    float, else of int64. It begins as what its memory held before: until every element
-    is written only this function, which is C, knows it, and one that fails lets it go.
-    So neither signals nor tracebacks find it.
+    The key comes from a Call, or from a new one made from a stream or None.
+    Both arrays are C-contiguous, native and of one size. `grid` is (step, low, high,
+    nan) for float data. `out` may be the shape of a new array; its dtype is that of x
+    for floats, else int64. A new array is not initialized: only this function, which is
+    C, refers to it until every element is written, and drops it after a failure. So
+    neither signal handlers nor tracebacks can see old memory.
     """
     if isinstance(out, tuple):
         out = _empty(out, _INT64_DTYPE if grid is None else x.dtype)
@@ -626,7 +629,8 @@ cdef cnp.dtype _FLOAT64_DTYPE = np.dtype(np.float64)
 
 
 cdef int _fill_scalar(Sampler sampler, object stream, const fdp_target_t *target) except -1:
-    """One value: without a Call, and without the cost of leaving the interpreter."""
+    """Draw one value without releasing the interpreter's lock, and without a Call
+    unless there is a stream: both would cost more than the draw."""
     cdef Keyed keyed
     cdef fdp_status_t status
     cdef Call call
@@ -642,10 +646,10 @@ cdef int _fill_scalar(Sampler sampler, object stream, const fdp_target_t *target
 
 
 def fill_one(Sampler sampler, x, stream=None):
-    """Return x + noise, saturated, as a numpy int64: the short way for scalars.
+    """Return x + noise, saturated, as a numpy int64: the fast path for scalars.
 
-    `x` is an int within int64 or, to keep the value out of Python's own integers
-    whose cost depends on it, a numpy int64.
+    `x` is an int in the range of int64, or a numpy int64. The latter avoids Python's
+    own integers, whose running time depends on the value.
     """
     cdef fdp_target_t target
     cdef int64_t value = 0
@@ -663,12 +667,13 @@ def fill_one(Sampler sampler, x, stream=None):
 
 
 cdef extern from "Python.h":
-    # Without a look whether it is -1, which stands for a failure: data may be -1, or NaN.
+    # `noexcept` without a test for -1, the value for an error: the test would branch on
+    # data, which may be -1.
     double float_of "PyFloat_AsDouble"(object x) noexcept
 
 
 def fill_one_real(Sampler sampler, number, grid, stream=None):
-    """The same of a float on the grid (step, low, high, nan), as a numpy float64."""
+    """Return a float plus noise on the grid (step, low, high, nan), as a float64."""
     if not isinstance(number, float):
         raise TypeError(f"a float is needed, got {type(number).__name__}")
     cdef double x = float_of(number)
@@ -745,7 +750,7 @@ CIPHERS = {
 
 
 cdef dict _levels():
-    """Return what fdp_cpu_limit takes for each level of any machine, lowest first."""
+    """Return fdp_cpu_limit's argument for each known CPU level, lowest first."""
     cdef uint32_t mask = 0
     cdef size_t rank = 0
     cdef const char *name = fdp_cpu_name(rank, &mask)
@@ -910,8 +915,8 @@ def insert_bits(cnp.ndarray rows, size_t row_bytes, cnp.ndarray labels,
 
 
 cdef uint32_t _hash_bits(size_t categories) noexcept nogil:
-    """Bits l of a hash input's image: pairwise independent while l <= 33 - u for
-    categories of u bits."""
+    """Number of bits l of a hash value: 33 - u for categories of u bits, the largest
+    number for which the hash functions are pairwise independent."""
     cdef uint32_t u = 1
     while categories - 1 >> u != 0:
         u += 1
@@ -975,7 +980,7 @@ cdef fdp_status_t _subsets(const Job *job, uint64_t chunk, size_t at,
 
 def fill_subsets(Call call, truth, uint32_t categories, uint32_t size,
                  cnp.ndarray labels, cnp.ndarray rows, uint64_t first_chunk=0):
-    """Write subsets of the categories as packed rows; one has its label with the
+    """Write subsets of the categories as packed rows; each contains its label with
     probability `truth`, a multiple of 2**-64."""
     cdef Job job = _job(labels, rows)
     cdef fdp_subsets_t law
@@ -1030,7 +1035,7 @@ def number_clients(source, Numbers law, cnp.ndarray x, cnp.ndarray out,
 
 # ---- tallies of public reports ---------------------------------------------
 
-# Reports counted between two looks at pending signals: some milliseconds.
+# Check for pending signals after this many reports: every few milliseconds.
 DEF TALLY = 65536
 
 
@@ -1054,8 +1059,8 @@ cdef fdp_status_t _values(const Job *job, uint64_t chunk, size_t at,
 
 
 def histogram(cnp.ndarray reports, cnp.ndarray out):
-    """Add the number of reports of each value to an int64 array; values beyond it are
-    passed over."""
+    """Add the number of reports of each value to an int64 array; ignore values beyond
+    its end."""
     cdef Job job = _job(reports, out)
     job.columns = cnp.PyArray_SIZE(out)
     _drive(_values, &job, cnp.PyArray_SIZE(reports), TALLY, 256, NULL, 0)
@@ -1074,7 +1079,7 @@ def hash_support(cnp.ndarray reports, size_t categories, uint32_t buckets,
     cdef Job job = _job(None, out)
     job.x = <const uint8_t *> cnp.PyArray_DATA(reports)
     job.width, job.columns = buckets, categories
-    # whole blocks of the kernel's
+    # 1024 reports at a time: whole blocks of the kernel
     _drive(_support, &job, cnp.PyArray_SIZE(reports), 1024,
            1 + (1 << 15) // (categories + 1), NULL, 0)
 
@@ -1087,7 +1092,7 @@ def walsh_hadamard(cnp.ndarray a):
         fdp_walsh_hadamard(n, data)
 
 
-# ---- more of this module ----------------------------------------------------
+# ---- further parts of this module -------------------------------------------
 
 include "_core_selection.pxi"
 include "_core_records.pxi"

@@ -1,4 +1,4 @@
-# Columns by Arrow's capsule protocol; part of _core.pyx.
+# Reads columns through Arrow's capsule protocol; part of _core.pyx.
 
 cdef extern from *:
     """
@@ -63,7 +63,7 @@ def arrow_format(schema):
 def arrow_chunks(stream):
     """Return the format and the chunks of a stream's capsule, (None, []) if it fails.
 
-    What is nested (a table, lists) is not read.
+    Of nested types (tables, lists) it returns the format and no chunks.
     """
     cdef fdp_arrow_stream *c = <fdp_arrow_stream *> PyCapsule_GetPointer(
         stream, "arrow_array_stream")
@@ -87,7 +87,7 @@ def arrow_chunks(stream):
 
 
 cdef fdp_arrow_array *_array_of(object owner) except NULL:
-    """The array of a chunk, or of a capsule."""
+    """Return the C array of a chunk or a capsule."""
     if type(owner) is ArrowChunk:
         return &(<ArrowChunk> owner).c
     return <fdp_arrow_array *> PyCapsule_GetPointer(owner, "arrow_array")
@@ -96,8 +96,9 @@ cdef fdp_arrow_array *_array_of(object owner) except NULL:
 def arrow_view(owner, cnp.dtype dtype=None):
     """Return (values, validity, skipped, length) of an array's capsule or a chunk.
 
-    Values and validity are views; without a dtype the values are bits. Bits come as
-    bytes, `skipped` bits before the first. Without a bitmap the validity is None.
+    Values and validity are views. If `dtype` is None, the values are packed bits. The
+    first `skipped` bits of packed bits are not part of the array. The validity is None
+    if the array has no bitmap.
     """
     cdef fdp_arrow_array *c = _array_of(owner)
     cdef cnp.npy_intp length, packed
@@ -118,8 +119,8 @@ def arrow_view(owner, cnp.dtype dtype=None):
 
 
 def arrow_strings(owner, int width):
-    """Return (offsets from 0, bytes, validity, skipped) of a column of strings, whose
-    offsets have so many bytes."""
+    """Return (offsets from 0, bytes, validity, skipped) of a column of strings; its
+    offsets have `width` bytes each."""
     cdef fdp_arrow_array *c = _array_of(owner)
     cdef cnp.npy_intp length, packed
     length = c.length

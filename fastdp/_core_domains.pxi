@@ -1,4 +1,4 @@
-# Open domains: digests of strings and what reports say of them; part of _core.pyx.
+# Open domains: digests of strings, and tallies of reports on them; part of _core.pyx.
 
 @cython.final
 cdef class HashKey:
@@ -92,7 +92,7 @@ def sketch_sums(cnp.ndarray words, uint32_t bits, cnp.ndarray table, cnp.ndarray
 
 @cython.final
 cdef class VectorCode:
-    """Codes of `words` normal vectors each, which public seeds make."""
+    """Codes of `words` normal vectors each; a public seed determines its code."""
 
     cdef fdp_vectors_t c
     cdef cnp.ndarray table
@@ -103,8 +103,8 @@ cdef class VectorCode:
         self.c.words, self.c.dimension = words, dimension
 
     def clients(self, cnp.ndarray x, cnp.ndarray ranks, cnp.ndarray reports):
-        """Write the value of each report: of its seed's words the one that so many
-        others (int64) have larger products with the row of x (int32)."""
+        """Write the value of each report: the index of the word of its seed's code
+        that ranks[i] (int64) others exceed in their product with row i of x (int32)."""
         cdef Job job = _job(None, ranks)
         job.law, job.width = &self.c, self.c.dimension
         job.x = <const uint8_t *> cnp.PyArray_DATA(x)

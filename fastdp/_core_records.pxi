@@ -1,8 +1,8 @@
-# Sums of records within bounds, in integers; part of _core.pyx.
+# Integer sums of bounded records; part of _core.pyx.
 
 cdef dict _NORMS = {"l1": FDP_NORM_L1, "l2": FDP_NORM_L2, "max": FDP_NORM_MAX}
 
-# Rows (or values) between two looks at pending signals: some milliseconds.
+# Check for pending signals after this many rows or values: every few milliseconds.
 DEF ROWS = 65536
 
 
@@ -39,7 +39,7 @@ cdef fdp_status_t _clip_sums(const Job *job, uint64_t chunk, size_t at,
 
 @cython.final
 cdef class Clip:
-    """How rows become integers of a bounded norm: fdp_clip_t."""
+    """Clipping of rows to integers of bounded norm: fdp_clip_t."""
 
     cdef fdp_clip_t c
 

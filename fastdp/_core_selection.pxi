@@ -11,7 +11,7 @@ RACES = {
 
 @cython.final
 cdef class Ratios:
-    """Rational numbers above 0 in the limbs of fdp_ratio_t."""
+    """Positive rational numbers as an array of fdp_ratio_t."""
 
     cdef cnp.ndarray table
     cdef list limbs
@@ -26,9 +26,9 @@ cdef class Ratios:
 cdef class Selection:
     """A law of choice: its exact rate, and the noise of a race.
 
-    `weights` is None or (mantissa, exponent, top, spread, exact), float64 arrays of n or
-    rows * n entries, as in fastdp.h; exponent None: doubles, of which `top` is the largest
-    place; exact: a Ratios, or None.
+    `weights` is None or (mantissa, exponent, top, spread, exact), float64 arrays of n
+    or rows * n entries, as in fastdp.h. If `exponent` is None, the mantissas are the
+    weights and `top` is their largest binary exponent. `exact` is a Ratios or None.
     """
 
     cdef fdp_selection_t c
@@ -51,9 +51,11 @@ cdef class Selection:
         return PyBytes_FromStringAndSize(<char *> &self.c, sizeof(fdp_selection_t))
 
     def widen(self, double tolerance=0.0, *, bint fine=True, bint exact=True):
-        """Return a copy that leaves more to the exact steps, for tests; not `fine`: none
-        of it to that of 128 bits; not `exact`: the last of them fails. The law stays the
-        same."""
+        """Return a copy that leaves more to the exact steps, for tests.
+
+        fine=False skips the step of 128 bits; exact=False makes the last step fail. The
+        law stays the same.
+        """
         cdef Selection other = Selection.__new__(Selection, 1)
         other.c = self.c
         other.c.tolerance = tolerance
@@ -94,7 +96,7 @@ cdef class Selection:
 
 
 cdef bint _is_vector(x):
-    """Tell whether `x` is a one-dimensional, contiguous array of float64, not empty."""
+    """Tell whether `x` is a nonempty, one-dimensional, contiguous array of float64."""
     if not cnp.PyArray_CheckExact(x):
         return False
     cdef cnp.ndarray array = x
@@ -105,7 +107,7 @@ cdef bint _is_vector(x):
 def weights_range(cnp.ndarray weights):
     """Return (top, spread) of a contiguous array of float64, as `Weights` has them.
 
-    None if a weight is below 0, infinite or no number.
+    None if a weight is negative, infinite or NaN.
     """
     cdef int32_t top
     cdef double spread
@@ -115,10 +117,10 @@ def weights_range(cnp.ndarray weights):
 
 
 def select_one(Selection law, scores, weights, stream=None, bint flip=False):
-    """Return one choice by proposals, or by flips, as a numpy int64: the short way.
+    """Return one choice by proposals, or by flips, as a numpy int64: the fast path.
 
-    None unless `scores`, and `weights` if not None, are one-dimensional, contiguous
-    arrays of float64 of one length, not empty, and the weights are valid.
+    None unless `scores`, and `weights` if not None, are nonempty, one-dimensional,
+    contiguous arrays of float64 of the same length, and the weights are valid.
     """
     cdef Call call
     cdef Keyed keyed
@@ -172,7 +174,8 @@ cdef int _select(Select select, Call call, Selection law, cnp.ndarray scores,
 
 def select_proposed(Call call, Selection law, cnp.ndarray scores, cnp.ndarray out,
                     size_t first_row=0):
-    """Fill `out` with a choice from each row of `scores`, which start with `first_row`."""
+    """Fill `out` with a choice from each row of `scores`; the rows' numbers start with
+    `first_row`."""
     _select(fdp_select_proposed, call, law, scores, out, first_row, first_row)
 
 
@@ -203,8 +206,11 @@ def select_inverse(Call call, Selection law, cnp.ndarray scores, cnp.ndarray out
 
 
 def race_ahead(Call call, Selection law, tuple one, tuple other):
-    """Tell whether the first of two candidates is ahead, given as (scores, row, i, draw):
-    candidate i of the only row of `scores`, which is number `row` of the weights."""
+    """Tell whether the first of two candidates is ahead.
+
+    Each is (scores, row, i, draw): candidate i of the only row of `scores`, which has
+    the weights of row `row`.
+    """
     cdef fdp_candidates_t[2] known
     cdef uint64_t[2] draw
     cdef size_t at

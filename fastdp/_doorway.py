@@ -1,11 +1,11 @@
-"""What looks like data becomes an array, and what comes out has the kind that went in.
+"""Converts columns of other libraries to arrays, and results back to the same kind.
 
 One-dimensional columns: pandas Series and Index, polars Series, pyarrow Array and
-ChunkedArray, whatever else speaks Arrow's capsule protocol, lists and tuples. Arrays of
-any shape: memoryviews, and what speaks DLPack. Kinds and
-dtypes are public; of a list of results (`enter`) the types of the elements, too, of one
-of records none: each is read by itself. No element shows in an error.
-Libraries are only looked up where they are loaded: what is no array of theirs is none.
+ChunkedArray, other objects with Arrow's capsule protocol, lists and tuples. Arrays of
+any shape: memoryviews, and objects with DLPack. Kinds and dtypes are public. In a list
+of results (`enter`) the types of the elements are public, too; in a list of records
+they are private, so each element is read by itself. No element appears in an error.
+Libraries are never imported: an object of a library that is not loaded cannot exist.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ from fastdp.exceptions import DTypeError, ParameterError
 
 _Array: TypeAlias = "np.ndarray[Any, Any]"
 
-#: Gives an array of results the kind of the input.
+#: Converts an array of results to the kind of the input.
 Leave: TypeAlias = Callable[[_Array], Any]
 
 _INT64 = np.iinfo(np.int64)
 
-#: DLPack's numbers of the devices whose memory the host reads: itself, pinned memory.
+#: DLPack's numbers of devices whose memory the host can read: CPU, pinned memory.
 _HOST = (1, 3, 11)
 
-#: Ints beyond this count as this among real numbers: farther out the nearest doubles
-#: of two ints can lie further apart than they.
+#: Clamp ints to this magnitude when they become doubles: above it, rounding can
+#: increase the distance of two ints.
 _EXACT_DOUBLE = 2**53
 
 _WHOLE = {int, *(np.dtype(c).type for c in "bBhHiIlq")}
 _REAL = _WHOLE | {float, np.float64, np.float32}
 _TRUTH = {bool, np.bool_}
 
-#: What is seen to be none at once: scalars must not pay for columns.
+#: Types that are quickly seen not to be columns: calls with scalars must stay fast.
 _SCALARS = {int, float, bool, str, np.int64, np.float64, np.float32, np.ndarray}
 
-#: Classes that are treated each in its own way, by library.
+#: Classes with a conversion of their own, by library.
 _OWN = {
     "pandas": ("Series", "Index", "DataFrame"),
     "polars": ("Series", "DataFrame", "LazyFrame"),
@@ -54,10 +54,10 @@ _OWN = {
 
 @functools.lru_cache(maxsize=1024)
 def _kind_of(type_: type) -> str:
-    """Return what a class is to the doorway: "list", "pandas.Series", "arrow", "memory"
-    (DLPack, a memoryview) or "".
+    """Return the kind of a class: "list", "tuple", "pandas.Series" and so on, "arrow",
+    "memory" (DLPack or a memoryview), or "" if it is no column.
 
-    Of a library that is not loaded there is no class: the answer never changes.
+    A class exists only if its library is loaded, so the answer never changes.
     """
     if issubclass(type_, (list, tuple)):
         return "tuple" if issubclass(type_, tuple) else "list"
@@ -77,12 +77,12 @@ def _kind(x: object) -> str:
 
 
 def shared(name: str, x: Any) -> Any:
-    """Return the array on the memory of `x`, by DLPack or as a buffer; others as is.
+    """Return an array on the memory of `x`, by DLPack or buffer; other objects as is.
 
     Raises
     ------
     DTypeError, ParameterError
-        The memory is not the host's, or is not given.
+        The memory is not the host's, or `x` does not export it.
     """
     if isinstance(x, memoryview):
         return np.asarray(x)
@@ -104,12 +104,12 @@ def shared(name: str, x: Any) -> Any:
 
 
 def is_data(x: object) -> bool:
-    """Tell whether `x` is a column, not an array and not a scalar."""
+    """Tell whether `x` is a column of some library, not a numpy array or a scalar."""
     return type(x) not in _SCALARS and _kind(x) != ""
 
 
 def holds_objects(x: Any) -> bool:
-    """Tell whether a column is of numpy's dtype object, in pandas or not."""
+    """Tell whether a column, of numpy or pandas, has dtype object."""
     dtype = getattr(x, "dtype", None)
     return isinstance(dtype, np.dtype) and dtype.kind == "O"
 
@@ -145,7 +145,7 @@ def enter(
     labels: bool = False,
     null: float = 0,
 ) -> tuple[_Array, Leave]:
-    """Return a column as an array, and what gives results the column's kind.
+    """Return a column as an array, and a function from results to the column's kind.
 
     Parameters
     ----------
@@ -183,13 +183,13 @@ def enter(
     if kind == "pandas.DataFrame":
         way_out = _arrow.line_for_table(labels)
         raise DTypeError(f"{name} must be {_arrow.RULE}; {way_out}")
-    # Unsigned integers and bools do not hold a negative number.
+    # Unsigned integers and bools cannot hold a negative `null`.
     wide = np.int64 if null < 0 else None
     return _arrow.column(name, x, null, wide, labels=labels), _to_kind(x, kind)
 
 
 def keep_kind(x: Any) -> Leave:
-    """Return what gives results the kind of `x`, a column or anything else."""
+    """Return a function from results to the kind of `x`, a column or anything else."""
     kind = _kind(x) if is_data(x) else ""
     if kind in ("list", "tuple"):
         return _to_list if kind == "list" else _to_tuple
@@ -199,9 +199,9 @@ def keep_kind(x: Any) -> Leave:
 
 
 def records(name: str, x: Any) -> _Array:
-    """Return a column of numbers as float64, NaN where there is none.
+    """Return a column of numbers as float64, with NaN where a number is missing.
 
-    Nulls, None and NaN are no numbers. Each entry follows from its own record and the
+    Nulls, None and NaN count as missing. Each entry follows from its own record and the
     column's type alone. Python objects, of a list or of dtype object, are read one by
     one: numbers count, bools and decimals too, and all others, text too, are missing.
 
@@ -289,11 +289,11 @@ def _to_tuple(results: _Array) -> tuple[Any, ...]:
 
 
 def _listed(name: str, x: Any, real: bool | None, truth: bool) -> _Array:
-    """Return a list of Python's or numpy's numbers as an array, saturated.
+    """Return a list of Python or numpy numbers as an array, saturated.
 
-    These are results of a program, not records: their types are public.
+    They are results of a program, not records: their types are public.
     """
-    items = tuple(x)  # what is checked is what is read
+    items = tuple(x)  # check and read the same items
     kinds = set(map(type, items))
     if truth and kinds and kinds <= _TRUTH:
         return np.array(items, np.bool_)
@@ -320,7 +320,7 @@ def _listed_records(x: Any) -> _Array:
 
 
 def _reader(kind: type) -> Callable[[Any], float]:
-    """Return what makes a number of an object of a kind: NaN where it is none."""
+    """Return the conversion of a type's objects to float, NaN for all but numbers."""
     if issubclass(kind, (float, np.floating, bool, np.bool_)):
         return float
     if issubclass(kind, (int, np.integer)) and not issubclass(kind, np.timedelta64):
@@ -352,7 +352,7 @@ def _wrong_elements(name: str, wanted: str, kinds: set[type]) -> DTypeError:
 
 
 def _as_double(item: Any) -> Any:
-    """Return a number for a double; of ints only those that it holds without gaps."""
+    """Return a number to store as a double; ints are clamped to +-_EXACT_DOUBLE."""
     if type(item) in _WHOLE:
         return float(min(max(int(item), -_EXACT_DOUBLE), _EXACT_DOUBLE))
     return item
@@ -367,10 +367,10 @@ def _from_pandas(name: str, x: Any, null: float) -> _Array:
         if dtype.kind in "iufb":
             return np.asarray(x.to_numpy())
     else:
-        # Masked and Arrow's: nulls become the constant, and nothing goes by floats.
+        # Masked and Arrow dtypes: fill nulls directly, without a detour via floats.
         plain = getattr(dtype, "numpy_dtype", np.dtype(object))
         if isinstance(plain, np.dtype) and plain.kind in "iufb":
-            zero = plain.type(0)  # a constant that every type of theirs can hold
+            zero = plain.type(0)  # a fill value that every such dtype can hold
             held = np.asarray(x.to_numpy(dtype=plain, na_value=zero))
             wide = np.float64 if math.isnan(null) else np.int64
             if not null >= 0 and np.can_cast(plain, wide):
@@ -400,7 +400,7 @@ def _to_pandas(x: Any, kind: str) -> Leave:
 
 
 def _to_kind(x: Any, kind: str) -> Leave:
-    """Return what makes a column of the library of `x`; of others, arrays."""
+    """Return a function from results to columns of x's library; else to arrays."""
 
     def leave(results: _Array) -> Any:
         if results.ndim != 1 or results.dtype.names is not None:

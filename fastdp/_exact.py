@@ -1,16 +1,15 @@
-"""Enclosures of exp, and uniform real numbers of which more bits are read when needed.
+"""Enclosures of exp, and uniform real numbers whose bits are read on demand.
 
-Where the known bits of a uniform do not decide on which side of a threshold it lies,
-further bits are compared with integer enclosures of the threshold, until the whole
-cell of the unread bits lies on one side. No probability is ever rounded. What the
-kernels leave undecided csrc/exact settles in the same way. Proofs:
+If the known bits of a uniform do not decide on which side of a threshold it lies, more
+bits are read and compared with integer enclosures of the threshold, until all possible
+values of the uniform lie on one side. No probability is ever rounded. csrc/exact
+settles the trials that the kernels leave undecided in the same way. Proofs:
 ``docs/proofs/resolver.md``.
 
-Bits. A uniform real is a prefix (`a`, `nbits`), which says that it lies in
-[a, a + 1) * 2**-nbits, followed by extension blocks of 16 bytes: two
+Bits. A uniform real starts with a prefix (`a`, `nbits`), which says that it lies in
+[a, a + 1) * 2**-nbits. Extension blocks of 16 bytes follow: two
 little-endian 64-bit words, each read from its most significant bit down. The
-caller's ``block(k)`` returns block `k` of the trial; its uniform goes on in
-blocks 0, 1, ...
+caller's ``block(k)`` returns block `k` of the trial, for k = 0, 1, ...
 """
 
 from __future__ import annotations
@@ -19,13 +18,14 @@ import math
 from collections.abc import Callable
 from typing import TypeAlias
 
-#: Extension block `k` of the trial at hand: 16 bytes.
+#: Function that returns extension block `k` of the current trial: 16 bytes.
 Block: TypeAlias = Callable[[int], bytes]
 
-#: Given `bits`, integers lo <= 2**bits * theta <= hi for one real theta.
+#: Function that encloses one real theta: for `bits` it returns integers (lo, hi)
+#: with lo <= 2**bits * theta <= hi.
 Enclosure: TypeAlias = Callable[[int], tuple[int, int]]
 
-#: Bits of precision of a threshold beyond the bits of the uniform.
+#: Compute a threshold to this many bits more than are known of the uniform.
 _SLACK = 64
 
 
@@ -71,16 +71,16 @@ def exp_neg(num: int, den: int, bits: int) -> tuple[int, int]:
 
 
 class Uniform:
-    """A uniform real in [0, 1) of which more bits are read when needed.
+    """A uniform real in [0, 1) whose bits are read on demand.
 
     Parameters
     ----------
     prefix, nbits : int
         The bits known so far: the real lies in [prefix, prefix + 1) * 2**-nbits.
     block : callable
-        Source of the further bits.
+        Source of further bits.
     first : int
-        Number of the block in which they start.
+        Number of the first block to read.
     """
 
     __slots__ = ("_block", "_first", "_read", "nbits", "prefix")
@@ -93,7 +93,7 @@ class Uniform:
         self._read = 0
 
     def extend(self) -> None:
-        """Read further blocks: one, then each time as many as before in all."""
+        """Read further blocks: one at first, later as many as were read before."""
         count = max(self._read, 1)
         start = self._first + self._read
         for k in range(start, start + count):

@@ -1,7 +1,7 @@
 """Factorizations A = B C of the lower triangle of ones: columns, norms, patterns.
 
-Prefix sums A x are released as B (C x + noise). Numbers alone are here: what a plan
-says of them (accounting) and what a mechanism draws (mechanisms) rest on the same.
+Prefix sums A x are released as B (C x + noise). This module computes the numbers of
+the factorizations; accounting and mechanisms both use them.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ STRATEGIES = ("independent", "tree", "square_root", "banded", "blt")
 
 N = TypeVar("N", np.float64, np.int64)
 
-#: Most steps of a factorization.
+#: Maximum number of steps of a factorization.
 MOST_STEPS = 2**22
 
-#: Most coefficients that are searched, or given one by one.
+#: Maximum number of coefficients that are optimized, or given one by one.
 MOST_BANDS = 2**11
 
-#: The bands of "banded": how many of the root's, or coefficients.
+#: `bands` of "banded": how many coefficients of the square root, or own coefficients.
 Bands: TypeAlias = int | Sequence[float] | None
 
 
@@ -44,8 +44,9 @@ def root(n: int) -> Floats:
 def repeated(column: npt.NDArray[N], count: int, gap: int) -> npt.NDArray[N]:
     """Return the sum of a Toeplitz matrix's columns at 0, gap, 2 gap ...
 
-    Where coefficients are >= 0 and do not grow, participations as early and as close
-    as they may be move the most (Kalinin, Lampert 2024, Theorem 2).
+    If the coefficients are >= 0 and do not grow, the sensitivity is largest when
+    participations are as early and as close as allowed (Kalinin, Lampert 2024,
+    Theorem 2).
     """
     n = len(column)
     total = np.zeros_like(column)
@@ -57,7 +58,7 @@ def repeated(column: npt.NDArray[N], count: int, gap: int) -> npt.NDArray[N]:
 def quotient(column: Floats) -> Floats:
     """Return the first column of A/C: 1/((1 - x) c(x)) as a power series."""
     n = len(column)
-    if np.abs(column - root(n)).max() <= 2.0**-BITS:  # of 1/(1 - x): its own quotient
+    if np.abs(column - root(n)).max() <= 2.0**-BITS:  # C^2 = A, so A/C = C
         return column
     width = int(np.flatnonzero(column)[-1]) + 1
     if width > 256:
@@ -70,8 +71,8 @@ def quotient(column: Floats) -> Floats:
 def tree_square(levels: int, count: int, gap: int) -> int:
     """Return the squared sensitivity of the nodes of a binary tree's lowest levels.
 
-    A node of 2^l steps counts a record at most as often as participations fit in it;
-    for each level the counts are as uneven as that allows.
+    A node of 2^l steps contains at most as many participations of a record as fit in
+    it; for each level the worst case spreads them as unevenly as that allows.
     """
     square = 0
     for level in range(levels):
@@ -85,15 +86,15 @@ def tree_square(levels: int, count: int, gap: int) -> int:
 
 
 def checked_bands(strategy: str, bands: Any, steps: int) -> int | tuple[float, ...]:
-    """Return how many coefficients of the root a strategy has, or its own ones.
+    """Return the number of coefficients of the square root, or the given coefficients.
 
-    Own ones as multiples of 2**-BITS: rounding is monotone, so that they still do not
-    grow, which `repeated` rests on.
+    Given coefficients are rounded to multiples of 2**-BITS. Rounding is monotone, so
+    they still do not grow, as `repeated` requires.
 
     Raises
     ------
     DTypeError, ParameterError
-        `bands` is of a wrong type, out of its domain, or of another strategy.
+        `bands` has a wrong type, is out of its domain, or the strategy takes none.
     """
     if (bands is None) == (strategy == "banded"):
         raise ParameterError("bands must be given for 'banded', and only there")
@@ -115,7 +116,7 @@ def checked_bands(strategy: str, bands: Any, steps: int) -> int | tuple[float, .
 
 
 def column_of(bands: int | tuple[float, ...], n: int) -> Floats:
-    """Return the first column of a Toeplitz matrix of checked bands."""
+    """Return the first column of the Toeplitz matrix with these checked bands."""
     if isinstance(bands, int):
         column = root(n)
         column[bands:] = 0
@@ -125,17 +126,18 @@ def column_of(bands: int | tuple[float, ...], n: int) -> Floats:
 
 @functools.lru_cache(maxsize=64)
 def best_bands(n: int, width: int) -> tuple[float, ...]:
-    """Return `width` coefficients with the least largest error over n steps.
+    """Return `width` coefficients that minimize the largest error over n steps.
 
-    That of the last sum: |c| |1/((1 - x) c(x))|, whose logarithm's gradient is known.
-    Beyond some steps the quotient hardly changes: they count as the last ones before.
+    The largest error is that of the last sum: |c| |1/((1 - x) c(x))|. The gradient of
+    its logarithm is known. After `most` steps the coefficients of the quotient hardly
+    change, so the last ones before stand for all later ones.
     """
     from scipy.optimize import minimize
 
     most = min(n, max(64 * width, 2**12), max(2**17, 2 * width))
     times = np.ones(most)
     times[most - width :] += (n - most) / width
-    # As long as no product of two series wraps around.
+    # Long enough that no product of two series wraps around.
     size = 2 * most
 
     def error(parameters: Floats) -> tuple[float, Floats]:
@@ -146,7 +148,7 @@ def best_bands(n: int, width: int) -> tuple[float, ...]:
             np.fft.rfft(answer, size) * np.fft.rfft(inverse, size), size
         )[:most]
         square = float(times @ answer**2)
-        # Coefficient i moves the answer by -x^i times `both`.
+        # The derivative of the answer by coefficient i is -x^i times `both`.
         moved = np.fft.irfft(
             np.fft.rfft(times * answer, size) * np.fft.rfft(both, size).conj(), size
         )[:width]
@@ -165,7 +167,7 @@ def best_bands(n: int, width: int) -> tuple[float, ...]:
 
 
 def _inverse(c: Floats, n: int) -> Floats:
-    """Return the first n coefficients of 1/c(x), twice as many with each round."""
+    """Return the first n coefficients of 1/c(x); each round doubles their number."""
     found = np.array([1 / c[0]])
     while len(found) < n:
         m = 2 * len(found)
@@ -185,16 +187,16 @@ class Buffers:
     rates: tuple[int, ...]
 
 
-#: Weights and rates of buffers, and coefficients of columns, are integers over 2**BITS.
+#: Weights and rates of buffers, and coefficients of columns, are multiples of 2**-BITS.
 BITS = 20
 
 
 @functools.lru_cache(maxsize=64)
 def buffers_for(n: int, count: int) -> Buffers:
-    """Return `count` buffers whose column is near the root's over n steps.
+    """Return `count` buffers whose column approximates the square root over n steps.
 
-    c_j is the integral of a^(j - 1) over a measure on (0, 1): the trapezoidal rule in
-    log(1/a - 1), then the least largest error by a search, then integers.
+    c_j is the integral of a^(j - 1) over a measure on (0, 1). Start from the
+    trapezoidal rule in log(1/a - 1), minimize the largest error, round to integers.
     """
     from scipy.optimize import minimize
 
@@ -219,7 +221,7 @@ def buffers_for(n: int, count: int) -> Buffers:
     one = 2**BITS
     rates = np.clip(np.floor(a * one), 1, one - 1).astype(np.int64)
     weights = np.clip(np.floor(w * one), 1, one).astype(np.int64)
-    if weights.sum() > one:  # coefficients do not grow: c_1 is at most c_0
+    if weights.sum() > one:  # the coefficients must not grow: keep c_1 <= c_0 = 1
         weights = np.maximum(weights * one // weights.sum(), 1)
     return Buffers(tuple(map(int, weights)), tuple(map(int, rates)))
 
@@ -257,7 +259,7 @@ def _columns(w: Floats, a: Floats, j: Floats) -> tuple[Floats, Floats]:
 
 
 def _places(n: int) -> tuple[Floats, Floats]:
-    """Return times 1 ... n - 1, thinned out, and how many each stands for."""
+    """Return a sample of the steps 1 ... n - 1, and how many steps each represents."""
     j = np.unique(np.round(np.geomspace(1, max(n - 1, 1), 400)))
     edges = np.concatenate(([0.5], (j[1:] + j[:-1]) / 2, [max(n - 1, 1) + 0.5]))
     return j, np.diff(edges)

@@ -1,7 +1,7 @@
-"""Prepared laws: the kernels' tables with what decides exactly behind them.
+"""Prepared laws: the kernels' tables, and the exact parameters that settle open cases.
 
-Each is made once for its public parameters and kept; mechanisms and the functions that
-draw share them.
+Each is made once for its public parameters and cached; mechanisms and the functions of
+`fastdp.random` share them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fastdp.exceptions import ParameterError
 
 @lru_cache(maxsize=512)
 def laplace_sampler(scale: Fraction, bound: int = 0) -> _core.Sampler:
-    """Return the prepared discrete Laplace law, kept to |x| <= bound if bound > 0."""
+    """Return the prepared discrete Laplace law, on |x| <= bound if bound > 0."""
     _validate.between("scale", scale, *_validate.SCALE_RANGE)
     return _core.Sampler.laplace(scale, bound)
 

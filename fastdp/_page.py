@@ -1,4 +1,4 @@
-"""The frame of pages that stand alone: no script, no link, nothing from outside."""
+"""The frame of self-contained HTML pages: no script, no link, no external resource."""
 
 from __future__ import annotations
 

@@ -23,15 +23,15 @@ from fastdp._stream import Stream
 _Array: TypeAlias = "np.ndarray[Any, Any]"
 _Pair: TypeAlias = tuple[int, int]
 
-#: Distance from a threshold, in probability, below which doubles do not decide.
+#: Decide a comparison exactly if doubles are closer than this to the threshold.
 MARGIN = 2.0**-30
 
-#: Most points of an entry whose sum surely fits 64 bits: a size is below 2**47.
+#: The sum of this many points of an entry fits 64 bits: a size is below 2**47.
 _MOST_POINTS = 1 << 15
 
 _WORD = 64
 
-#: Bits of a word by which the search in a table begins.
+#: Number of leading bits of a word that choose where its search in a table starts.
 _GUIDE = 15
 
 
@@ -41,7 +41,7 @@ def octaves(scale: Fraction) -> int:
 
 
 def size_of(octave: int, block: int, offset: int, last: int) -> tuple[int, int]:
-    """Return a proposed size and e: it is kept with probability 2**e q**size / size.
+    """Return a proposed size and e; accept it with probability 2**e q**size / size.
 
     Octave k < `last` has the sizes 2**k ... 2**(k+1) - 1. Octave `last` has all sizes
     from 2**last on, in blocks of 2**last.
@@ -52,10 +52,10 @@ def size_of(octave: int, block: int, offset: int, last: int) -> tuple[int, int]:
 
 
 def _window(rate: Fraction, bits: int) -> tuple[int, list[int], int, int]:
-    """Return sums of Poisson weights: first, sums, total, error.
+    """Return cumulative sums of Poisson weights: first, sums, total, error.
 
-    P(N <= first + i) is in [sums[i]/(total + error), (sums[i] + error)/total], and all
-    that is left out weighs less than `error` (docs/proofs/shares.md, section 6).
+    P(N <= first + i) is in [sums[i]/(total + error), (sums[i] + error)/total]; the
+    omitted weights sum to less than `error` (docs/proofs/shares.md, section 6).
     """
     mode = rate.numerator // rate.denominator
     top = 1 << (bits + 3 * mode.bit_length() + 32)
@@ -85,7 +85,7 @@ def _enclosed(window: tuple[int, list[int], int, int], n: int, bits: int) -> _Pa
 def _cuts(rate: Fraction) -> tuple[int, _Array]:
     """Return n and the floors of 2**64 P(N <= n), P(N <= n + 1), ... up to 2**64 - 1.
 
-    Of the floors that are 0 and follow another one, none is kept.
+    Leading floors that are 0 are dropped, except the last of them.
     """
     guard = 32
     while True:
@@ -106,14 +106,14 @@ def _cuts(rate: Fraction) -> tuple[int, _Array]:
 
 @lru_cache(maxsize=64)
 def _guide(rate: Fraction) -> _Array:
-    """Return where to look for words, by their leading bits."""
+    """Return where in `_cuts` the search of a word starts, by its leading bits."""
     starts = np.arange(1 << _GUIDE, dtype=np.uint64) << np.uint64(_WORD - _GUIDE)
     places: _Array = np.searchsorted(_cuts(rate)[1], starts)
     return places
 
 
 def count_of(word: int, rate: Fraction, block: Block) -> int:
-    """Return the Poisson variable of the uniform that starts with a 64-bit word."""
+    """Return the Poisson quantile of the uniform that starts with a 64-bit word."""
     u = Uniform(word, _WORD, block)
     windows: dict[int, tuple[int, list[int], int, int]] = {}
 
@@ -180,7 +180,7 @@ def _words(size: int, stream: Stream | None) -> _Array:
 
 
 def _trailing_zeros(words: _Array) -> _Array:
-    """Return the zeros below the lowest set bit of each word, 64 of a word of zeros."""
+    """Return the number of trailing zeros of each word; 64 if the word is 0."""
     lowest = words & (~words + np.uint64(1))
     zeros = np.frexp(lowest.astype(np.float64))[1].astype(np.int64) - 1
     zeros[words == 0] = _WORD
@@ -188,7 +188,7 @@ def _trailing_zeros(words: _Array) -> _Array:
 
 
 def draw(size: int, scale: Fraction, shape: Fraction, stream: Stream | None) -> _Array:
-    """Return `size` independent shares: int64, or Python ints if 64 bits may not do."""
+    """Return `size` independent shares: int64, or Python ints if int64 may overflow."""
     last = octaves(scale)
     points = counts(size, 2 * shape * (last + 1), stream)
     owner = np.repeat(np.arange(size), points)
@@ -209,7 +209,7 @@ def _sizes(
     stream: Stream | None,
     more: Callable[[int], bytes],
 ) -> _Array:
-    """Return signed sizes of proposed points, 0 for those that are not kept."""
+    """Return signed sizes of proposed points, 0 for rejected ones."""
     octave = random.integers(last + 1, size=count, stream=stream)
     bits = _words(count, stream)
     block = _trailing_zeros(_words(count, stream))
@@ -229,7 +229,7 @@ def _sizes(
     open_ = (np.abs(u - chance) <= MARGIN) | (tail & (block >= _WORD))
     for i in np.flatnonzero(open_):
         run = int(block[i])
-        while tail[i] and run % _WORD == 0 and run:  # a word of zeros: read on
+        while tail[i] and run % _WORD == 0 and run:  # all bits were 0: read more
             word = int.from_bytes(more(0)[:8], "little")
             zeros = (word & -word).bit_length() - 1 if word else _WORD
             run += zeros

@@ -1,4 +1,4 @@
-"""Races of which more is asked than the winner: a whole order, or pieces in turn.
+"""Races with more than one winner: the k best in order, or candidates in pieces.
 
 Both rest on ``_selection``; the laws and the words are in
 ``docs/proofs/selection.md``.
@@ -33,7 +33,7 @@ def ranking(choice: Choice, k: int, stream: Stream | None) -> _Array:
     out = np.zeros((rows, k), np.int64)
     mixed = np.zeros(n, np.int64)
     with _core.Call(stream, out) as call, _core.Call() as mixing:
-        # The time of a sort tells how its input was arranged: at random, here.
+        # The time of a sort depends on the order of its input: make that order random.
         _core.fill_permutation(mixing, mixed)
         for row in range(rows):
             out[row] = _rank(choice, row, k, mixed, call)
@@ -73,9 +73,9 @@ def _ordered(
     mixed: _Array,
     call: _core.Call,
 ) -> _Array:
-    """Return the k first of some candidates by falling key, from bounds of the keys.
+    """Return the k candidates with the largest keys, in order, from bounds of the keys.
 
-    What the bounds leave open goes to the resolver.
+    The resolver orders candidates whose bounds overlap.
     """
     n = mixed.size
     take = k + 64 if 4 * (k + 64) < n else n
@@ -85,7 +85,7 @@ def _ordered(
             order = mixed[np.argpartition(-high[mixed], take)[: take + 1]]
         order = order[np.argsort(-high[order], kind="stable")]
         least = np.minimum.accumulate(low[order])
-        # Place p is settled if all before it are above all from p on.
+        # Place p is settled if all candidates before it exceed all from p on.
         settled = np.ones(order.size + 1, bool)
         settled[1:-1] = least[:-1] > high[order[1:]]
         settled[-1] = take == n
@@ -118,7 +118,7 @@ def _settle(
 
 
 class LongRace:
-    """A race whose candidates come in pieces: the one ahead is kept."""
+    """A race whose candidates come in pieces; only the current leader is kept."""
 
     def __init__(self, rate: Fraction, noise: Noise, call: _core.Call) -> None:
         self._law = _core.Selection(rate, noise)

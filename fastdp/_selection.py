@@ -1,7 +1,7 @@
-"""Private selection behind the mechanisms: checked candidates, and calls of the core.
+"""Private selection for the mechanisms: checks of candidates, and calls of the core.
 
-The laws and the words are in ``docs/proofs/selection.md``. Nothing here looks at a
-score.
+The laws and the random words that they use are in ``docs/proofs/selection.md``.
+Nothing here reads a score.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _Array: TypeAlias = "np.ndarray[Any, Any]"
 Noise: TypeAlias = Literal["gumbel", "laplace", "gaussian"]
 Method: TypeAlias = Literal["auto", "inverse", "gumbel"]
 
-#: Supported rates c: products with differences of doubles keep their precision.
+#: Supported rates c: products with differences of doubles neither over- nor underflow.
 RATES = (Fraction(1, 2**900), Fraction(2**900))
 
-#: Most candidates that a worker handles between two looks at pending signals.
+#: A worker checks for pending signals after at most this many candidates.
 _SLAB = 1 << 24
 
 
@@ -105,7 +105,7 @@ class Weights:
         array = (
             weights if isinstance(weights, np.ndarray) else np.array(weights, object)
         )
-        if hasattr(array, "mask"):  # which would be lost on the way
+        if hasattr(array, "mask"):  # the conversion would lose the mask
             raise DTypeError(
                 f"{name} must not be a masked array: {name}.filled(0) leaves out what "
                 "is masked"
@@ -119,7 +119,7 @@ class Weights:
             ) from None
         back = axis - len(shape)
         if array.size == (array.shape[back] if array.ndim >= -back else 1):
-            # The same for every row.
+            # All rows have the same weights.
             array = np.broadcast_to(array.reshape(-1), (shape[axis],))
         else:
             array = np.moveaxis(whole, axis, -1).reshape(-1)
@@ -137,7 +137,7 @@ class Weights:
         if found is None:
             raise ParameterError(f"{name} must be finite and >= 0")
         top, spread = found
-        # 2**53 is not known to have been 2**53.
+        # A double of 2**53 may be a rounded integer.
         large = array.dtype.kind != "f" and top > 53
         return cls(doubles, None, array.tolist() if large else None, spread, top)
 
@@ -154,7 +154,7 @@ class Weights:
             Fraction(m) * Fraction(2) ** int(e) != w
             for m, e, w in zip(mantissa, exponent, weights, strict=True)
         )
-        # The largest exponent becomes 0: a common factor changes no law.
+        # Scale the largest exponent to 0: a common factor does not change the law.
         top = int(exponent[mantissa > 0].max(initial=-(2**14)))
         exponent -= top
         exponent[mantissa == 0] = -(2**17)
@@ -181,7 +181,7 @@ class Choice:
     weights: Weights | None = None
 
     def law(self, noise: Noise | None = None) -> _core.Selection:
-        """Return what the kernels need to know."""
+        """Return the law for the kernels, with the noise of a race if one is given."""
         w = self.weights
         if w is None:
             return _core.Selection(self.rate, noise)
@@ -243,7 +243,7 @@ def _drawn(
 
 
 def _by_rows(part: Callable[[int, int], None], rows: int, n: int, workers: int) -> None:
-    """Run part(first, last) over rows on threads."""
+    """Run part(first, last) over ranges of rows on threads."""
     slab = max(_SLAB // n, 1)
 
     def run(start: int, stop: int, _: int) -> None:

@@ -1,7 +1,7 @@
 """Numerics behind the discrete laws: pairs of doubles, Mills ratio, lattice sums.
 
-A pair is an exact integer, or a product of two numbers to about 2^-100, held as the
-unevaluated sum of two doubles: exponents of some hundred lose no digits in it.
+A pair is an unevaluated sum of two doubles. It holds an exact integer, or a product to
+a relative error of about 2^-100, so that exp of some hundreds loses no digits.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ Pair: TypeAlias = "tuple[Floats, Floats]"
 
 LOG_SQRT_2PI = 0.9189385332046727417803297
 SQRT_HALF_PI = 1.2533141373155002512078826
-#: From here on the Mills ratio is a continued fraction; 80 terms have converged.
+#: Compute the Mills ratio by a continued fraction from here on; 80 terms converge.
 FRACTION_FROM = 3.0
 FRACTION_TERMS = 80
 _SPLIT = 134217729.0  # 2^27 + 1
-_HUGE = 2.0**400  # above this a product is not split: only its size matters
+_HUGE = 2.0**400  # do not split larger products: only their size matters
 
 
 def mills(x: float) -> float:
@@ -81,7 +81,7 @@ def _direct_ratio(slope: Floats, width: float, terms: int) -> Floats:
 
 
 def _smooth_ratio(y: Floats, slope: Floats, width: float) -> Floats:
-    """Euler-Maclaurin: the integral, half the first term, derivatives at it.
+    """Sum by Euler-Maclaurin: the integral, half the first term, derivatives there.
 
     The n-th derivative of exp(-x^2/(2 width^2)) is (-1)^n He_n(y)/width^n times it.
     """
@@ -111,7 +111,7 @@ def pair_of(value: Fraction) -> Pair:
 
 
 def points(x: npt.ArrayLike) -> tuple[Pair, tuple[int, ...]]:
-    """Return the points as pairs of doubles whose sums are exact, and the shape."""
+    """Return points as exact pairs of doubles, and their shape."""
     array = np.asarray(x)
     if array.dtype.kind not in "iuf":
         raise DTypeError(

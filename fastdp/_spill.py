@@ -1,7 +1,7 @@
-"""Temporary folders and files that the next run removes where a killed one left them.
+"""Temporary folders and files; those of a killed run are removed by the next run.
 
-A folder holds a file `owner` that its process keeps locked, a file is locked itself:
-the system lets go of the lock when the process ends, however it ends.
+A folder holds a file `owner` that its process keeps locked; a file is locked itself.
+The system releases the lock when the process ends, in whatever way.
 """
 
 from __future__ import annotations
@@ -20,24 +20,25 @@ from types import TracebackType
 
 try:
     import fcntl
-except ImportError:  # Windows: nothing is removed there but by its own process
+except ImportError:  # Windows: only the process itself removes its folders there
     fcntl = None  # type: ignore[assignment]
 
 _PREFIX, _OWNER = "fastdp-spill-", "owner"
 
 
 class Spill:
-    """A folder below TMPDIR for what does not fit, for its user's eyes alone."""
+    """A folder below TMPDIR, for its user alone, for data too large for memory."""
 
     def __init__(self) -> None:
         remove_abandoned()
         name, base = secrets.token_hex(8), Path(tempfile.gettempdir())
         made, self.path = base / f"fastdp-new-{name}", base / f"{_PREFIX}{name}"
         owners: list[int] = []
-        # Before anything is made: a signal may end this at any step.
+        # Register the cleanup first: a signal may end this at any step.
         folders = (made, self.path)
         self._clean = weakref.finalize(self, _clean, folders, owners, os.getpid())
-        # Named when it is locked: a folder of this name without an owner is none.
+        # Rename the folder once it is locked, so that no folder of the final name is
+        # ever without an owner.
         made.mkdir(0o700)
         owners.append(os.open(made / _OWNER, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
         _locked(owners[0])
@@ -60,7 +61,7 @@ class Spill:
 
 
 def _clean(folders: tuple[Path, ...], owners: list[int], process: int) -> None:
-    if os.getpid() == process:  # and no fork of it
+    if os.getpid() == process:  # not in a forked child
         for folder in folders:
             shutil.rmtree(folder, ignore_errors=True)
         for owner in owners:
@@ -78,9 +79,9 @@ def remove_abandoned() -> int:
 
 
 def _removed(folder: Path) -> bool:
-    """Remove a folder unless its process runs, or it is not this user's."""
+    """Remove a folder unless its process still runs or another user owns it."""
     with contextlib.suppress(OSError):
-        facts = folder.lstat()  # no link is followed
+        facts = folder.lstat()  # do not follow links
         if not stat.S_ISDIR(facts.st_mode) or facts.st_uid != os.geteuid():
             return False
         with _abandoned(folder / _OWNER) as found:
@@ -96,7 +97,7 @@ def own(path: Path, flags: int = 0) -> int | None:
     if fcntl is None:
         os.close(owner)
         return -1
-    with contextlib.suppress(OSError):  # no longer than another run looks at it
+    with contextlib.suppress(OSError):  # waits at most while another run checks it
         fcntl.flock(owner, fcntl.LOCK_EX)
     if path.exists():
         return owner
@@ -105,7 +106,7 @@ def own(path: Path, flags: int = 0) -> int | None:
 
 
 def remove_files(folder: Path, name: re.Pattern[str]) -> None:
-    """Remove files of such names whose process is gone."""
+    """Remove files whose name matches and whose process is gone."""
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             # To open a pipe would wait for who writes it.
@@ -118,10 +119,10 @@ def remove_files(folder: Path, name: re.Pattern[str]) -> None:
 
 @contextlib.contextmanager
 def _abandoned(path: Path) -> Iterator[bool]:
-    """Tell whether a file is locked by nobody else, and lock it."""
+    """Lock a file if nobody else has locked it, and tell whether that worked."""
     owner = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
     try:
-        # The lock may be that of a file that another run has just removed.
+        # Another run may have removed this file just before it was locked.
         yield _locked(owner) and os.path.samestat(os.fstat(owner), path.lstat())
     finally:
         os.close(owner)

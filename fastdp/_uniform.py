@@ -1,4 +1,4 @@
-"""What `fastdp.random` draws uniformly: integers, bytes, orders, batches."""
+"""Uniform draws of `fastdp.random`: integers, bytes, permutations, batches."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ def allocate(
             chosen[:, i] = drawn
             chosen[taken, i] = last
             _core.zero(drawn)
-        # numpy sorts 16 bits in passes over bytes
+        # numpy sorts 16-bit integers by a radix sort
         flat = chosen.reshape(-1)
         order = (flat & 0xFFFF).astype(np.uint16).argsort(kind="stable")
         if wide:

@@ -17,10 +17,10 @@ import numpy as np
 
 from fastdp.exceptions import DTypeError, ParameterError
 
-#: What a public real parameter may be; each is taken at its exact value.
+#: Types of public real parameters; each is taken at its exact value.
 Real: TypeAlias = "int | float | Fraction | decimal.Decimal | np.integer | np.floating"
 
-#: What Python or numpy counts among the numbers and this package does not.
+#: Types that Python or numpy treats as numbers, but this package refuses.
 _NOT_NUMBERS = (bool, np.bool_, np.timedelta64)
 
 #: Show a number in full up to this many bits.
@@ -29,10 +29,10 @@ _SHOWN_BITS = 128
 #: Cut off the text of other values after this many characters.
 _LONGEST = 200
 
-#: Longest numerator or denominator of a parameter, in bits: every double fits.
+#: Refuse parameters whose numerator or denominator has more bits; every double fits.
 MAX_BITS = 2200
 
-#: Parameters of the noise that the core draws (1e-6 as a double included).
+#: Ranges of noise parameters that the core supports (they include 1e-6 as a double).
 SCALE_RANGE = (Fraction(1e-6), Fraction(2**55))
 SIGMA_RANGE = (Fraction(1, 1000), Fraction(2**55))
 
@@ -86,10 +86,10 @@ def exact(name: str, value: object) -> Fraction:
 
 
 def written(value: Any) -> Any:
-    """Return a Python float as the shortest decimal that reads as it, exactly.
+    """Return the shortest decimal that rounds to a Python float, as an exact rational.
 
-    That is what people write and see: 0.1 is 1/10. Of any other type the value itself.
-    Only the limits of filters are read so, and epsilons by `least_reading`
+    That is what people write and see: 0.1 is 1/10. Other types are returned unchanged.
+    Only the limits of filters are read this way, and epsilons by `least_reading`
     (docs/proofs/accounting.md, section 6).
     """
     if type(value) is float and math.isfinite(value):
@@ -147,7 +147,7 @@ def open_unit(name: str, value: object) -> Fraction:
     return result
 
 
-#: What `workers` is by default: CPython has one object for it.
+#: Default of `workers`; CPython has one object for 1, so `is` can compare with it.
 ONE = 1
 
 
@@ -166,17 +166,17 @@ def integer(name: str, value: object, low: int, high: int | None = None) -> int:
 
 
 def whole(name: str, value: object, low: int, high: int | None = None) -> int:
-    """Return `value` as an int in [low, high]; 1e4 is one, as people write it."""
+    """Return `value` as an int in [low, high]; accept whole floats such as 1e4."""
     if type(value) is float and value.is_integer():
         value = int(value)
     return integer(name, value, low, high)
 
 
 def shown(value: object) -> str:
-    """Return a public parameter as text without hundreds of digits.
+    """Return a public parameter as text of moderate length.
 
-    Numbers that are too long for that are shown as the double that they equal, if
-    there is one.
+    Numbers with too many digits are shown as the double that they equal, if there is
+    one.
     """
     if isinstance(value, Fraction) and value.denominator == 1:
         value = value.numerator
@@ -239,5 +239,5 @@ def plain(value: Fraction) -> int | float | Fraction:
     if value.denominator == 1:
         return value.numerator
     nearest = float_up(value)
-    # Beyond doubles: inf, which is no fraction.
+    # inf, for a value beyond the doubles, cannot become a Fraction.
     return nearest if math.isfinite(nearest) and Fraction(nearest) == value else value

@@ -4,7 +4,7 @@ All three laws are symmetric about 0 and live on the integers. Functions take
 integers as scalars or arrays (int64, uint64, or floats that hold integers) and
 return float64 of the same shape. Relative accuracy of `pmf`, `cdf` and `sf` is about
 1e-14 down to the smallest normal double, in both tails and for the whole parameter
-range; the log forms are right where the values themselves underflow. Between
+range; the log forms are accurate even where the values themselves underflow. Between
 integers `pmf` is 0 and `cdf` is that of the integer below.
 
 These objects compute probabilities; they draw nothing.
@@ -47,7 +47,7 @@ MAX_BOUND = 2**62
 
 
 class _SymmetricLaw(ABC):
-    """A law on the integers with P(x) = P(-x); subclasses give half of it."""
+    """A law on the integers with P(x) = P(-x); subclasses compute it for x >= 0."""
 
     __slots__ = ()
 
@@ -93,12 +93,12 @@ class _SymmetricLaw(ABC):
         return shaped(self._at_least(step_up(floored(at))), shape)
 
     def logcdf(self, x: npt.ArrayLike) -> Any:
-        """Return ln P(X <= x), right where `cdf` underflows; NaN for NaN."""
+        """Return ln P(X <= x), accurate even where `cdf` underflows; NaN for NaN."""
         at, shape = points(x)
         return shaped(self._log_at_least(negated(floored(at))), shape)
 
     def logsf(self, x: npt.ArrayLike) -> Any:
-        """Return ln P(X > x), right where `sf` underflows; NaN for NaN."""
+        """Return ln P(X > x), accurate even where `sf` underflows; NaN for NaN."""
         at, shape = points(x)
         return shaped(self._log_at_least(step_up(floored(at))), shape)
 
@@ -125,7 +125,7 @@ class _SymmetricLaw(ABC):
         Results above 2^53 are the least double that satisfies the inequality.
         """
         p = np.asarray(q, dtype=np.float64)
-        # 1 - p is exact in the upper half, and the lower half is its mirror image.
+        # 1 - p is exact for p >= 1/2; for p < 1/2 use the mirror image.
         flat = p.ravel()
         result = np.full(flat.shape, np.nan)
         for i, value in enumerate(flat.tolist()):
@@ -307,7 +307,7 @@ class TruncatedDiscreteLaplace(_SymmetricLaw):
         return np.where(room > 0, high, -np.inf), low
 
     def _room(self, m: Pair) -> Floats:
-        """Return bound - m + 1, how many outcomes are at m and above."""
+        """Return bound - m + 1, the number of outcomes >= m."""
         limit = pair_of(Fraction(self._bound))
         return np.asarray((limit[0] - m[0]) + (limit[1] - m[1]) + 1)
 
@@ -374,7 +374,7 @@ class DiscreteGaussian(_SymmetricLaw):
     def var(self) -> float:
         """Return the variance, below sigma^2 for small sigma."""
         width = float(self._sigma)
-        if width >= 2:  # the difference is below 4e-32 relatively
+        if width >= 2:  # the relative difference from sigma^2 is below 4e-32
             return float(self._sigma * self._sigma)
         k = np.arange(1, 80, dtype=np.float64)
         weights = np.exp(-k * k / (2 * width * width))

@@ -33,7 +33,7 @@ __all__ = [
 
 _Array: TypeAlias = "np.ndarray[Any, Any]"
 
-#: Most distinct laws of one call with a parameter array.
+#: Maximum number of distinct laws in one call with a parameter array.
 MAX_DISTINCT = 65536
 _Law = TypeVar("_Law", _core.Sampler, _core.Bernoulli)
 
@@ -151,7 +151,7 @@ def discrete_gaussian(
 
 
 class _Family(Generic[_Law]):
-    """The laws of one parameter; those of ints and floats are kept by value."""
+    """The laws of one parameter; those of ints and floats are cached by value."""
 
     __slots__ = ("_kept", "_make", "name")
 
@@ -211,7 +211,7 @@ def _noise(
 def _result(size: _arrays.Size, out: _Array | None) -> _Array | tuple[int, ...]:
     """Return `out`, checked against `size`, or the shape of a new array."""
     if size is None and _core.plain(out, False, True):
-        return out  # the short way
+        return out  # the fast path
     if out is None:
         return _arrays.shape_of(size)
     if not isinstance(out, np.ndarray):
@@ -250,7 +250,7 @@ def _noise_each(
             f"got {len(values)}"
         )
     for value in values:
-        family.law(value)  # refuses what is out of range before anything is drawn
+        family.law(value)  # refuse values out of range before anything is drawn
     result = np.zeros(shape, np.int64) if out is None else _result(shape, out)
     assert isinstance(result, np.ndarray)
     order = np.argsort(index, kind="stable")
@@ -359,7 +359,7 @@ def _packed_bits(
     stream: Stream | None,
     workers: int,
 ) -> _Array:
-    """Draw rows of packed bits; all bits of a row's bytes have places in the stream."""
+    """Draw rows of packed bits; padding bits of a row's last byte are drawn, too."""
     if size is None:
         if out is None:
             raise ParameterError("packed must come with size or out")

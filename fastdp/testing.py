@@ -1,7 +1,7 @@
 """Repeatable streams for tests. Nothing drawn from them is private.
 
-The package never imports this module. A fixed stream feeds the same kernels as
-the secure default an explicit key, so that a test sees the production code.
+The package never imports this module. A fixed stream gives an explicit key to the same
+kernels as the secure default, so that a test runs the production code.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Sums of gradients for private training, safe whatever floats do.
+"""Sums of gradients for private training, whose privacy does not rest on float sums.
 
-Gradients of one example are clipped together and become integers of a public grid
-before they are summed, as rows of `ClippedSum` do: the sensitivity is exact, and the
+The gradients of one example are clipped together and rounded to a public grid before
+they are summed, as rows of `ClippedSum` are: the sensitivity is exact, and the
 noise is the exact discrete Gaussian on the grid. docs/training.md.
 """
 
@@ -37,8 +37,8 @@ _Array: TypeAlias = "np.ndarray[Any, Any]"
 
 _A = NeighboringRelation.ADD_OR_REMOVE_ONE
 
-#: Entries that are put side by side at once, where several parameters are clipped
-#: together; one row at least.
+#: If several parameters are clipped together, concatenate their gradients in pieces of
+#: at most this many entries, but at least one row.
 _TOGETHER = 2**22
 
 
@@ -96,11 +96,11 @@ class GradientSum(Mechanism):
 
     __slots__ = ("_groups", "_relation", "_rows", "_shapes")
 
-    _returns_array: ClassVar[bool] = False  # a list of them
+    _returns_array: ClassVar[bool] = False  # it returns a list of arrays
 
-    _groups: tuple[tuple[ClippedSum, slice], ...]  # what is clipped together
+    _groups: tuple[tuple[ClippedSum, slice], ...]  # parameters clipped together
     _relation: NeighboringRelation
-    _rows: int  # that are put side by side at once
+    _rows: int  # number of rows to concatenate at a time
     _shapes: tuple[tuple[int, ...], ...]
 
     def __init__(
@@ -184,7 +184,7 @@ class GradientSum(Mechanism):
     def sampled_event(
         self, *, sampling_probability: Real | None = None, steps: int | None = None
     ) -> PoissonSampledEvent | RandomAllocationEvent:
-        """Return the event of a step, or an epoch, whose batches are drawn at random.
+        """Return the event of a step, or an epoch, with randomly drawn batches.
 
         Parameters
         ----------
@@ -277,7 +277,7 @@ class GradientSum(Mechanism):
         return added.release(out=into, stream=stream, workers=workers)
 
     def _outputs(self, out: Any) -> list[_Array]:
-        """Return what the sums are written into, as arrays of numpy."""
+        """Return the output arrays, as numpy arrays."""
         if out is None:
             return [np.zeros(shape) for shape in self._shapes]
         found = []
@@ -326,7 +326,7 @@ class GradientAccumulator(Accumulator[GradientSum]):
         x = m._inputs(gradients)
 
         def part(start: int, stop: int, *sums: _Array) -> None:
-            counted = np.zeros(1, np.int64)  # the kernel's, of no use here
+            counted = np.zeros(1, np.int64)  # the kernel needs it; not used here
             some = [each[start:stop] for each in x]
             block = _block(some)
             for (clipped, which), total in zip(m._groups, sums, strict=True):
@@ -363,7 +363,7 @@ class GradientAccumulator(Accumulator[GradientSum]):
 
 
 def _block(arrays: list[_Array]) -> _Array:
-    """Return the block of each example: 0, or -1, none, if a number is not finite."""
+    """Return the block of each example: 0, or -1 (none) if a number is not finite."""
     finite: Any = True
     with np.errstate(invalid="ignore"):
         for x in arrays:
