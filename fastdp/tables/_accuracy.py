@@ -1,4 +1,4 @@
-"""`Accuracy`: the noise of a plan and what it stays within, before records are seen."""
+"""`Accuracy`: the noise of a plan and its error bounds, before any record is seen."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from fastdp.tables._release import aligned, reach_of
 if TYPE_CHECKING:
     from fastdp.tables._plan import Plan
 
-#: Numbers of records at which the reach of a mean is stated.
+#: State the error bound of a mean for groups of these numbers of records.
 _AT = (100, 1000)
 
 
 class Accuracy:
-    """The noise of each column of a plan, and what it stays within; prints as a table.
+    """The noise of each column of a plan, and its error bounds; prints as a table.
 
     Made by `Plan.accuracy`.
     """
@@ -28,11 +28,12 @@ class Accuracy:
         self._level = float(_validate.open_unit("level", level))
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return for each column its noise, its std and what it stays within.
+        """Return for each column its noise, its standard deviation and error bound.
 
-        `std` is in the units of the column, and None for what is computed from several
-        noisy numbers; `within` is a number, or one by number of values of a mean. Of a
-        quantile both are of its rank, in records, at most.
+        `std` is in the units of the column, or None if the column is computed from
+        several noisy numbers. `within` is a number; for a mean, a dict by number of
+        values. For a quantile both are upper bounds on the error of its rank, in
+        records.
         """
         noise, found = self._plan._noise, []
         laws = {total.name: total.law for total in noise.totals if not total.bits}
@@ -73,7 +74,7 @@ class Accuracy:
         return found
 
     def _of_rank(self, column: str) -> dict[str, Any]:
-        """Return the noise of a quantile's rank, at the edge where it is largest."""
+        """Return the noise of a quantile's rank at the edge where it is largest."""
         plan = self._plan
         name, q = plan._targets[column]
         place = list(plan._quantiles).index(name)
@@ -87,9 +88,10 @@ class Accuracy:
         }
 
     def least_units(self, probability: float) -> int | None:
-        """Return the least number of units for which a group is shown so often.
+        """Return the least size of a group that is shown with this probability.
 
-        Of records where their number selects the groups. None where all are public.
+        Counted in units, or in records if the number of records selects the groups.
+        None if all groups are public.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""`Plan.check`: what a plan would leave out, for the owner of the records alone."""
+"""`Plan.check`: what a plan would leave out, only for the owner of the records."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fastdp.tables._unit import Unit
 if TYPE_CHECKING:
     from fastdp.tables._plan import Plan
 
-#: Limits whose effect is told, beside those of the plan.
+#: Limits on groups and records to report in addition to those of the plan.
 _GROUPS = (1, 2, 3, 5)
 _RECORDS = (1, 2, 3, 5, 8, 12)
 
@@ -102,7 +102,7 @@ def check(plan: Plan, source: Any, memory: str | None) -> Check:
 
 
 def _ends(plan: Plan) -> list[tuple[float, float]]:
-    """Return what each column of numbers is held between."""
+    """Return the bounds, or first and last edge, of each column of numbers."""
     edges = {name: (e[0], e[-1]) for name, e in plan._edges.items()}
     ends = {**edges, **plan._bounds}
     return [ends[name] for name in plan._numbers]

@@ -1,4 +1,4 @@
-"""What is computed from released numbers alone: it costs nothing."""
+"""Statistics computed from released numbers alone: they cost no budget."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _Array = np.ndarray[Any, Any]
 def ratio(
     moments: Moments, above: _Array, below: _Array, level: float
 ) -> tuple[_Array, _Array, _Array]:
-    """Return the ratio of two sums of each group, and its ends.
+    """Return the ratio of two sums of each group, and the ends of its interval.
 
-    The noise of both is that of a row of `moments`.
+    Both sums have the noise of a row of `moments`.
     """
-    # The set of r with |above - r below| in reach is the same for both signs.
+    # Negating both sums does not change the set of r with |above - r below| <= reach.
     sign = np.where(below < 0, -1.0, 1.0)
     rows = np.array([below * sign, above * sign])
     low, high = MomentsRelease(moments, rows)._ratio(rows[1], np.inf, level)
@@ -31,7 +31,7 @@ def ratio(
 def suppressed(
     shown: dict[str, Any], keys: Any, numbers: _Array, least: object
 ) -> dict[str, Any]:
-    """Return columns in which groups of a small noisy number have no values."""
+    """Return the columns without the values of groups whose noisy number is small."""
     at_least = _validate.whole("suppress_below", least, 0)
     small = numbers < at_least
     found = {

@@ -1,4 +1,4 @@
-"""Columns in memory, added up by numpy: what SQL engines do, without Arrow."""
+"""Columns in memory, summed by numpy: the group-by of the SQL engines without Arrow."""
 
 from __future__ import annotations
 
@@ -23,16 +23,17 @@ if TYPE_CHECKING:
 
 _Array = np.ndarray[Any, Any]
 
-#: Keys in an array of bytes, which drops zeros at the end, begin with their kind.
+#: A stored key begins with a byte for its type and ends with this byte, because numpy
+#: drops trailing zeros of bytes.
 _END = b"\x01"
 _KINDS: dict[type, bytes] = {int: b"i", float: b"f", bytes: b"b", str: b"s"}
 
-#: Bits of the longest integer that is a key.
+#: Ignore integer keys with more bits than this.
 _BITS = 3000
 
 
 class Memory(Engine):
-    """Columns by name, of which records may be left out before anything else.
+    """Columns by name; some records may be excluded from the start.
 
     Parameters
     ----------
@@ -68,20 +69,20 @@ class Memory(Engine):
 
     @property
     def like(self) -> type:
-        """A frame of pandas where a column is pandas', else a dict."""
+        """Type of the result: DataFrame if a column is of pandas, else dict."""
         for column in self._source.values():
             if _tables.is_of(column, "pandas", "Series"):
                 return type(column.iloc[:0].to_frame())
         return dict
 
     def close(self) -> None:
-        """Let go of what was read."""
+        """Drop the columns that were read."""
         self._keys, self._values = {}, {}
 
     def check(
         self, by: Sequence[str], values: Sequence[str], user: str | None
     ) -> frozenset[str]:
-        """Read the columns; refuse those of another type, length or index."""
+        """Read the columns; refuse wrong types, lengths and indexes."""
         keys = [*by, *([] if user is None else [user])]
         _tables.require_columns("source", list(self._source), [*values, *keys])
         said, source = self._said, self._source
@@ -111,7 +112,7 @@ class Memory(Engine):
         )
 
     def texts(self, names: Sequence[str]) -> frozenset[str]:
-        """Return the columns whose long texts are left out: none are."""
+        """Return the columns whose long texts are left out: none."""
         return frozenset()
 
     def keys_of(self, keys: Any) -> Any:
@@ -119,7 +120,7 @@ class Memory(Engine):
         return keys if isinstance(keys, dict) else keys.to_pydict()
 
     def list_keys(self, keys: Any, by: Sequence[str]) -> None:
-        """Take public groups, each once and of the kinds of their columns."""
+        """Take the public groups; refuse repeated ones and those of a wrong type."""
         listed = [key_column("keys", keys[name]) for name in by]
         self._public = [column for column, _ in listed]
         rows = list(zip(*(column.tolist() for column in self._public), strict=True))
@@ -129,13 +130,13 @@ class Memory(Engine):
             _check_kind(self._source[name], column)
 
     def empty(self, names: Sequence[str]) -> str:
-        """Return what stands for no records."""
+        """Return the name of a source without records."""
         return "no records"
 
     def exact(
         self, recipe: Recipe, salt: str, progress: Callable[[float], object] | None
     ) -> dict[str, _Array]:
-        """Return keys g0, g1 ... and exact totals, an entry for each group."""
+        """Return keys g0, g1, ... and exact totals, with one entry for each group."""
         there = np.ones(self._n, bool) if self._present is None else self._present
         if recipe.source != self.table:
             there = np.zeros(self._n, bool)
@@ -188,7 +189,7 @@ class Memory(Engine):
     ) -> tuple[_Array, dict[str, _Array]]:
         """Return the group of each record, -1 for none, and all groups, sorted.
 
-        Of public groups also their places in the order that was given.
+        For public groups, also return their places in the given order.
         """
         chosen = np.flatnonzero(there)
         group = np.full(self._n, -1, np.int64)
@@ -215,9 +216,9 @@ class Memory(Engine):
     def _sums(
         self, recipe: Recipe, i: int, group: _Array | None, groups: int
     ) -> dict[str, _Array]:
-        """Return the sums of a column of numbers, as the kernels of `Moments` add."""
+        """Return the sums of a column of numbers, by the kernels of `Moments`."""
         values, (low, high) = self._values[recipe.values[i]], recipe.bounds[i]
-        if i in recipe.alone:  # the place over the larger bound
+        if i in recipe.alone:  # only the sum: scale by the larger bound
             values = np.clip(values, low, high)
             high = max(-low, high)
             low = -high
@@ -243,16 +244,17 @@ def _occurring(columns: list[_Array]) -> tuple[_Array, list[_Array]]:
 
 
 def _objects(keys: _Array) -> _Array:
-    """Return keys as Python's objects: integers, floats, bytes and text."""
+    """Return keys as Python objects: int, float, bytes and str."""
     found = np.empty(len(keys), object)
     found[:] = keys.tolist()
     return found
 
 
 def _check_kind(by: Any, public: _Array) -> None:
-    """Refuse public keys that a column cannot hold, by its type.
+    """Refuse public keys that a column of this type cannot hold.
 
-    A null among integers makes floats in pandas: both hold the same keys.
+    Integers and floats may hold the same keys: in pandas a null turns integers into
+    floats.
     """
     kind, listed = kind_of_keys(by), public.tolist()
     wanted = {"number": (int, float), "text": (str,), "bytes": (bytes,)}
@@ -263,7 +265,7 @@ def _check_kind(by: Any, public: _Array) -> None:
 
 
 def _without_long(column: _Array, known: _Array) -> tuple[_Array, _Array]:
-    """Return keys, and which are there; an integer too long to write is none."""
+    """Return keys, and which are present; an integer of more than _BITS bits is not."""
     if column.dtype == object:
         short = [type(x) is not int or x.bit_length() <= _BITS for x in column.tolist()]
         known = known & np.array(short, bool)
@@ -271,7 +273,7 @@ def _without_long(column: _Array, known: _Array) -> tuple[_Array, _Array]:
 
 
 def packed(keys: _Array, *, public: bool) -> _Array:
-    """Return keys as a ledger stores them: as `_tables.packed` does of Arrow's."""
+    """Return keys as a ledger stores them, like `_tables.packed` for Arrow columns."""
     listed = [
         _KINDS[type(key)]
         + (key if isinstance(key, bytes) else str(key).encode("utf-8", "surrogatepass"))
@@ -284,7 +286,7 @@ def packed(keys: _Array, *, public: bool) -> _Array:
 
 
 def unpacked(stored: _Array) -> _Array:
-    """Return what `packed` made."""
+    """Invert `packed`."""
     found = np.empty(len(stored), object)
     for place, key in enumerate(stored.tolist()):
         body = key.removesuffix(_END)[1:]
@@ -304,7 +306,7 @@ def _counts(group: _Array, groups: int) -> _Array:
 def _binned(
     values: _Array, edges: tuple[float, ...], group: _Array, groups: int
 ) -> _Array:
-    """Return how many records of each group are in each bin."""
+    """Return the number of records of each group in each bin."""
     bins = len(edges) - 1
     inside = (values >= edges[0]) & (values <= edges[-1]) & (group >= 0)
     place = np.searchsorted(edges, values[inside], side="right") - 1

@@ -1,4 +1,4 @@
-"""The noise of a table: which sums are released, by which laws, and what they cost."""
+"""The noise of a table: the sums that are released, their laws and their cost."""
 
 from __future__ import annotations
 
@@ -23,36 +23,37 @@ from fastdp.mechanisms.records._thresholds import least_threshold
 
 Law = DiscreteLaplace | DiscreteGaussian
 
-#: What one kept record moves, of a column by what is released of it: the sum of
-#: magnitudes, and of squares, in units of the common noise.
+#: Change of a column's sums by one kept record, by what is released of the column: the
+#: L1 norm and the squared L2 norm, in units of the common noise.
 _MOVED = {
     "sum": (Fraction(1), Fraction(1)),
     "mean": (Fraction(2), Fraction(2)),
     "variance": (Fraction(5, 2), Fraction(9, 4)),
 }
 
-#: What a tree of counts takes of a budget, beside `_MOVED`: its levels share it.
+#: Weight of a tree of counts in the budget, on the scale of `_MOVED`; its levels share
+#: it.
 _TREE = Fraction(2)
 
-#: The number that selects groups as well, by all that is released.
+#: If exactly this is released, the total that also selects the groups.
 _OWN: dict[tuple[str, ...], str] = {
     ("count",): "count",
     ("mean",): "n0",
     ("variance",): "n0",
 }
 
-#: Part of delta that keys get: what accountants round up in a composition has room.
+#: Give keys this fraction of delta: the rest covers upward rounding by accountants.
 _ROOM = 1 - Fraction(1, 2**30)
 
 
 def _rho(law: Any) -> Fraction:
-    """Return what the event of Gaussian noise states, exactly."""
+    """Return the rho of the event of Gaussian noise, exactly."""
     moved = _validate.exact("sensitivity", law.sensitivity)
     return moved**2 / (2 * _validate.exact("sigma", law.sigma) ** 2)
 
 
 class Budget(NamedTuple):
-    """What a table may cost; delta for groups that nobody listed."""
+    """The budget of a table; delta is for groups that are not listed."""
 
     epsilon: Real | None
     rho: Real | None
@@ -67,7 +68,7 @@ class Budget(NamedTuple):
         *,
         unlisted: bool,
     ) -> Budget:
-        """Return a budget that goes with the groups, checked."""
+        """Return a checked budget; delta is needed exactly if groups are not listed."""
         name, amount = _validate.one_of(epsilon=epsilon, rho=rho)
         _validate.positive(name, amount)
         if unlisted and delta is None:
@@ -97,7 +98,7 @@ class Total(NamedTuple):
     Attributes
     ----------
     name : str
-        What the engine calls it.
+        Its name in the engine's result.
     law : mechanism
         Its noise, in steps of 2**-bits.
     bits : int
@@ -110,12 +111,12 @@ class Total(NamedTuple):
 
     @property
     def source(self) -> str:
-        """The engine's column: numbers of records come in whole records."""
+        """The engine's column for this total; it counts whole records."""
         return {"count": "n", "units": "users"}.get(self.name, self.name)
 
 
 class Threshold(NamedTuple):
-    """How a noisy number shows the groups that nobody listed, beside its release.
+    """A threshold on a released noisy number that selects groups that are not listed.
 
     Attributes
     ----------
@@ -143,17 +144,18 @@ class Threshold(NamedTuple):
         return (noisy > self.above) & (exact > 0)
 
     def probability(self, number: int) -> float:
-        """Return the probability that a group of such a number is shown."""
+        """Return the probability that a group with this exact number is shown."""
         law = self.law._law
         return float(law.sf(float(self.above - number * self.step))) if number else 0.0
 
 
 class Noise:
-    """The totals of a table with their laws, and what selects its groups.
+    """The totals of a table with their laws, and the selection of its groups.
 
-    Count, numbers of records and sums have equal noise, in records: weights by what a
-    record moves. The number of units has less, by the number of records that each unit
-    keeps. Where it selects the groups it has half of the budget, or all without others.
+    The count, numbers of records and sums have equal noise, in records; a part's share
+    of the budget follows from its change by one record. The number of units has less
+    noise, because a unit changes it by 1 however many records it keeps. If it selects
+    the groups, it gets half of the budget, or all if nothing else is released.
 
     Parameters
     ----------
@@ -207,9 +209,10 @@ class Noise:
         kinds: Sequence[str],
         trees: Mapping[str, int] = MappingProxyType({}),
     ) -> tuple[Fraction, int, tuple[Total, ...]]:
-        """Return the noise in records, the binary places, and totals for `share`.
+        """Return the noise in records, the binary places, and the totals for `share`.
 
-        `numbers` are those of records or units, with what a unit moves in each group.
+        `numbers` lists numbers of records or units with their change by one unit in
+        each group.
         """
         groups, records = self._kept
         parts = [_MOVED["sum"] for _ in numbers] + [_MOVED[kind] for kind in kinds]
@@ -222,7 +225,7 @@ class Noise:
         moved = l2_sensitivity(groups * records**2 * second)
         sigma = calibration.gaussian_sigma_from_rho(rho=self.share, sensitivity=moved)
         made = self._made(Fraction(sigma), numbers, kinds, trees)
-        # The roots of sensitivities are rounded up: so is what the events state.
+        # L2 sensitivities are rounded up, so the events' rho may exceed the share.
         while sum(_rho(total.law) for total in made[2]) > self.share:
             sigma = math.nextafter(sigma, math.inf)
             made = self._made(Fraction(sigma), numbers, kinds, trees)
@@ -235,7 +238,7 @@ class Noise:
         kinds: Sequence[str],
         trees: Mapping[str, int],
     ) -> tuple[Fraction, int, tuple[Total, ...]]:
-        """Return totals with noise of this parameter, in records."""
+        """Return the totals for a noise parameter, in records."""
         bits, (_, records) = grid_bits(parameter), self._kept
         totals = [
             Total(name, self._law(parameter * moved / records, moved, name[0]), 0)
@@ -243,7 +246,7 @@ class Noise:
         ]
         for i, kind in enumerate(kinds):
             for sum_ in {"sum": "s", "mean": "ns", "variance": "nsq"}[kind]:
-                # Of squares half is moved.
+                # A record changes the sum of u^2 - 1/2 by at most half.
                 moved = records << bits if sum_ != "q" else records << bits >> 1
                 law = self._law(parameter * 2**bits, moved, sum_)
                 totals.append(Total(f"{sum_}{i}", law, bits))
@@ -267,9 +270,9 @@ class Noise:
         return _validate.open_unit("delta", self.budget.delta) * _ROOM
 
     def _threshold(self, name: str) -> Threshold:
-        """Return what shows a group of one unit with probability delta at most.
+        """Return the threshold that a unit's own groups pass with probability <= delta.
 
-        docs/proofs/keys.md: at most k groups are of one unit alone.
+        At most k groups hold that unit alone (docs/proofs/keys.md).
         """
         (total,) = (t for t in self.totals if t.name == name)
         groups, records = self._kept
@@ -279,7 +282,7 @@ class Noise:
         return Threshold(name, least * step, step, total.law, event)
 
     def selection(self) -> KeySelection | UnknownHistogram:
-        """Return what shows groups that nobody listed, by their number of units."""
+        """Return the selection of unlisted groups by their number of units."""
         if self.by_epsilon:
             return KeySelection.from_epsilon_delta(
                 epsilon=self.share, delta=self._delta, keys_per_user=self._kept[0]
@@ -289,7 +292,7 @@ class Noise:
         )
 
     def events(self) -> list[Event]:
-        """Return what the parts cost, the selection of groups last."""
+        """Return the events of the parts, the selection of groups last."""
         found: list[Event] = [total.law.event() for total in self.totals]
         if self.threshold is not None:
             return [*found, self.threshold.event]

@@ -19,12 +19,12 @@ from fastdp.mechanisms.records.moments import check_bounds
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Noisy counts of trees that public groups have together at most: 512 MiB.
+#: Refuse more noisy counts than this in the trees of all public groups: 512 MiB.
 _MOST_NODES = 2**26
 
 
 def checked_bool(name: str, value: object) -> bool:
-    """Return what must be True or False."""
+    """Return `value` if it is a bool; refuse anything else."""
     if not isinstance(value, bool):
         raise DTypeError(f"{name} must be a bool, got {type(value).__name__}")
     return value
@@ -33,7 +33,7 @@ def checked_bool(name: str, value: object) -> bool:
 def checked_bounds(
     bounds: Any, values: tuple[str, ...]
 ) -> dict[str, tuple[float, float]]:
-    """Return the bounds of such columns."""
+    """Return the checked bounds of the columns `values`."""
     given = {} if bounds is None else bounds
     if not isinstance(given, Mapping):
         raise DTypeError("bounds must be a dict of (low, high) by column")
@@ -52,7 +52,7 @@ def checked_bounds(
 def checked_quantiles(
     quantiles: Any, median: tuple[str, ...]
 ) -> dict[str, tuple[Fraction, ...]]:
-    """Return which quantiles of each column are asked, the least first."""
+    """Return the requested quantiles of each column, in increasing order."""
     if not isinstance(quantiles, Mapping):
         raise DTypeError("quantiles must be a dict of numbers by column")
     least, found = Fraction(1, 2**20), {}
@@ -88,7 +88,7 @@ def count_of(keys: Any) -> int:
 
 
 def require_few(keys: Any, nodes: int) -> None:
-    """Refuse public groups whose trees are too many to hold."""
+    """Refuse public groups whose trees do not fit in memory together."""
     if keys is not None and count_of(keys) * nodes > _MOST_NODES:
         raise ParameterError(
             f"keys must be at most {_MOST_NODES // nodes} groups with trees of {nodes} "
@@ -97,7 +97,7 @@ def require_few(keys: Any, nodes: int) -> None:
 
 
 def checked_edges(histogram: Any) -> dict[str, tuple[float, ...]]:
-    """Return the edges of bins of each column."""
+    """Return the checked bin edges of each column."""
     if not isinstance(histogram, Mapping):
         raise DTypeError("histogram must be a dict of edges by column")
     found = {}
@@ -110,7 +110,7 @@ def checked_edges(histogram: Any) -> dict[str, tuple[float, ...]]:
 
 
 def listed_keys(keys: Any, by: tuple[str, ...]) -> dict[str, list[Any]] | pa.Table:
-    """Return public groups as columns, in their order; of a frame as a table."""
+    """Return public groups as columns in the given order; a frame becomes a table."""
     if not isinstance(keys, Mapping) and _is_column(keys):
         if len(by) != 1:
             raise ParameterError(

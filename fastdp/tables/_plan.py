@@ -38,7 +38,7 @@ from fastdp.tables._unit import Rows, Unit, check_unit, limits
 if TYPE_CHECKING:
     from fastdp.tables._check import Check
 
-#: What a column of numbers is released as, in the order of the result.
+#: Statistics of a column of numbers, in the order of the result.
 STATISTICS = ("sum", "mean", "variance", "std")
 
 
@@ -239,7 +239,7 @@ class Plan:
             )
 
     def _kind(self, name: str) -> str:
-        """Return what is summed of a column: a kind that `Noise` knows."""
+        """Return the kind of a column's sums, for `Noise`."""
         asked = self._asked[name]
         if {"variance", "std"} & {*asked}:
             return "variance"
@@ -253,7 +253,7 @@ class Plan:
 
     @property
     def unit(self) -> Unit | Rows:
-        """Whom the guarantee hides."""
+        """The unit that the guarantee hides."""
         return self._unit
 
     @property
@@ -263,7 +263,7 @@ class Plan:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Columns of statistics, beside their low and high."""
+        """Columns of statistics, without those of their interval ends."""
         found = list(self._counts)
         for name, asked in self._asked.items():
             found += [] if asked == ("sum",) else [f"{name}_n"]
@@ -285,12 +285,12 @@ class Plan:
         return composed(self._noise.events())
 
     def mechanisms(self) -> dict[str, Mechanism]:
-        """Return the noise of each sum, in steps, and "keys" where these cost a part.
+        """Return the noise of each sum, in steps, and "keys" if keys have a cost.
 
-        Of a column NAME: "NAME_n", and "NAME_sum" and "NAME_squares" of its place in
-        [-1, 1] between the bounds; of a sum alone that over the larger bound; and
-        "NAME_histogram", of all bins together, and "NAME_quantiles", of all nodes of
-        its tree of counts.
+        For a column NAME: "NAME_n", and "NAME_sum" and "NAME_squares" of its values
+        mapped to [-1, 1] between the bounds (if only the sum is released: divided by
+        the larger bound); "NAME_histogram" for all bins together, and "NAME_quantiles"
+        for all nodes of its tree of counts.
         """
         words = {"n": "n", "s": "sum", "q": "squares"}
         words |= {"h": "histogram", "t": "quantiles"}
@@ -313,15 +313,15 @@ class Plan:
         return event_epsilon(self.event(), delta)
 
     def cost(self) -> str:
-        """Return the budget as it was asked, and whom it is for, in words."""
+        """Return the given budget and the unit that it protects, in words."""
         from fastdp.tables import _words
 
         return f"{_words.guarantee(self)} for one {self.unit.name}{_words.kept(self)}"
 
     def accuracy(self, level: float = 0.95) -> Accuracy:
-        """Return the noise of each column, and what it stays within at a level.
+        """Return the noise of each column, and its error bounds at a level.
 
-        Facts of the plan alone: to be looked at before anything is released.
+        They follow from the plan alone: look at them before anything is released.
 
         Raises
         ------
@@ -332,22 +332,22 @@ class Plan:
 
     @property
     def _tree(self) -> Tree:
-        """Tree over the cells of a quantile's column."""
+        """The tree over the cells of a column with quantiles."""
         return tree_of(self._cells, gaussian=self._gaussian)
 
     @property
     def _levels(self) -> int:
-        """How many levels of a tree have noise: all but the root's."""
+        """Number of levels of a tree with noise: all but the root."""
         return len(self._tree.nodes) - 1
 
     @property
     def _nodes(self) -> int:
-        """How many counts of trees a group has."""
+        """Number of tree nodes of a group, over all columns with quantiles."""
         return sum(self._tree.nodes) * len(self._quantiles) if self._quantiles else 0
 
     @property
     def _needs_users(self) -> bool:
-        """Whether the number of units of each group is released, or selects it."""
+        """Whether the number of units of a group is released or selects the group."""
         return "units" in self._counts or (
             self._noise.unlisted and self._noise.threshold is None
         )
@@ -365,7 +365,7 @@ class Plan:
         progress: Callable[[float], object] | None = None,
         stream: Stream | None = None,
     ) -> Release:
-        """Return the table of some records: bounded, added up, noised, once.
+        """Return the noisy table of some records: bound, sum, add noise once.
 
         Parameters
         ----------
@@ -468,20 +468,20 @@ class Plan:
             return self._recipe(engine).sql()
 
     def describe(self) -> str:
-        """Return what is released, how, and what is left out, in sentences.
+        """Describe in sentences what is released, how, and what is left out.
 
-        For the methods section of what is published: all of it is public.
+        Written for the methods section of a publication: all of it is public.
         """
         from fastdp.tables import _words
 
         return _words.described(self)
 
     def _recipe(self, engine: Engine) -> Recipe:
-        """Return the group-by for a source; its columns are checked."""
+        """Check the columns of a source and return the group-by for it."""
         user = self._unit.column if isinstance(self._unit, Unit) else None
         values = tuple(self._asked)
         text = engine.check(self._by, self._numbers, user)
-        if self._hash == "sha256":  # of texts: a time beyond its day has none
+        if self._hash == "sha256":  # it hashes texts; some times have no text
             engine.require_texts(self._by)
         if self._keys is not None:
             engine.list_keys(engine.keys_of(self._keys), self._by)

@@ -22,25 +22,26 @@ from fastdp.mechanisms.running._count_tree import Tree
 
 _Array = np.ndarray[Any, Any]
 
-#: A search for an end goes on in steps that are shorter by this factor.
+#: A search for an end uses steps that shrink by this factor.
 _FINER = 16
 
-#: Part of the probability of an error that the last and shortest steps have.
+#: Share of the error probability for the last, shortest steps of a search.
 _LAST = 0.75
 
-#: Standard deviations of what smooths the noise, and by how many of these it counts.
+#: `tail` adds smoothing normal noise: its standard deviation, relative to that of the
+#: noise, and the shift of the threshold, in its own standard deviations.
 _SMOOTH, _BESIDE = 1 / 64, 2.5
 
-#: In normal quantiles: where it is not worth to ask for the exact law.
+#: Do not compute the exact tail below this multiple of the normal quantile.
 _NEAR = 0.7
 
-#: Beyond sums of doubles, of a probability.
+#: Bound on the rounding and truncation errors of a probability computed in doubles.
 _ROUNDED = 1e-12
 
 
 @functools.lru_cache(maxsize=64)
 def tree_of(cells: int, *, gaussian: bool) -> Tree:
-    """Return the tree over so many cells."""
+    """Return the tree over `cells` cells."""
     return _count_tree.tree_of(cells, None, gaussian=gaussian)
 
 
@@ -48,9 +49,9 @@ def tree_of(cells: int, *, gaussian: bool) -> Tree:
 
 
 def cells_of(values: _Array, bounds: tuple[float, float], cells: int) -> _Array:
-    """Return the cell of each number, clamped to the bounds; -1 of what is missing.
+    """Return the cell of each number, clamped to the bounds; -1 if it is missing.
 
-    In doubles, and by the operations of SQL: all engines find the same.
+    It uses doubles and the same operations as the SQL: all engines agree.
     """
     low, high = bounds
     there = ~np.isnan(values)
@@ -60,16 +61,16 @@ def cells_of(values: _Array, bounds: tuple[float, float], cells: int) -> _Array:
 
 
 def edges_of(bounds: tuple[float, float], cells: int) -> tuple[_Array, _Array]:
-    """Return the edges of cells, as lower ends and as upper ends.
+    """Return the edges of cells, once for use as lower ends and once as upper ends.
 
-    No number of a cell is below the cell's lower end or above its upper one, whatever
-    the roundings of `cells_of`: where they may matter the edges lie further out.
+    No number of a cell is below the cell's lower end or above its upper end, despite
+    the rounding in `cells_of`: edges that rounding may affect are moved outward.
     """
     (low, high), places = bounds, np.arange(cells + 1)
     half = high / 2 - low / 2
     large = 2.0**40 if half > 1 else 1.0
     part = half / large * places / cells * large
-    with np.errstate(over="ignore"):  # of numbers that are nearly all doubles
+    with np.errstate(over="ignore"):  # the bounds may span nearly all doubles
         edges = np.where(part < 2.0**1020, low + 2 * part, low + part + part)
         edges = np.clip(edges, low, high)
         far = max(-low, high) * 2.0**-48
@@ -82,7 +83,7 @@ def edges_of(bounds: tuple[float, float], cells: int) -> tuple[_Array, _Array]:
 
 
 def nodes_of(tree: Tree, counts: _Array) -> _Array:
-    """Return the counts of all nodes but the root's, of groups of shape (g, cells)."""
+    """Return the counts of all nodes but the root, from counts of shape (g, cells)."""
     found = np.zeros((len(counts), sum(tree.nodes)), np.int64)
     for row, cells in zip(found, counts, strict=True):
         _count_tree.sum_up(tree, cells, row)
@@ -95,7 +96,7 @@ def nodes_of(tree: Tree, counts: _Array) -> _Array:
 class Rank:
     """The noise of D(e) = (1 - q) F - q G: F and G the counts below and above edge e.
 
-    D(e) is below 0 where less than a share q of the records lies below e.
+    D(e) is negative where less than a fraction q of the records is below e.
 
     Parameters
     ----------
@@ -115,7 +116,7 @@ class Rank:
         below, above = variance(0 * at, at), variance(at, cells)
         both = variance(0 * at, cells) - below - above
         p = self._q
-        #: Of the noise at each edge, in those of one node.
+        #: Variance of the noise at each edge, as a multiple of that of one node.
         self.variances: _Array = (
             (1 - p) ** 2 * below + p**2 * above - p * (1 - p) * both
         )
@@ -123,9 +124,9 @@ class Rank:
         self._far: dict[tuple[float, bool], _Array] = {}
 
     def far(self, outside: float, *, smooth: bool = False) -> _Array:
-        """Return what the noise exceeds with this probability at most, at each edge.
+        """Return for each edge a size that the noise exceeds with P <= outside.
 
-        By Chernoff's bound; with `smooth` of the noise that `tail` adds to.
+        By Chernoff's bound; `smooth` includes the smoothing noise of `tail`.
         """
         if (outside, smooth) in self._far:
             return self._far[outside, smooth]
@@ -151,22 +152,22 @@ class Rank:
             return float(np.sinh(1 / (2 * self._parameter)))
 
     def exceeds(self, sizes: _Array, outside: float, edge: int) -> bool:
-        """Return whether noise at an edge is so large with this probability at most."""
+        """Tell whether noise at an edge reaches sizes[edge] with P <= outside."""
         x = float(sizes[edge])
         if x < _NEAR * NormalDist().inv_cdf(1 - outside) * float(self.std[edge]):
-            return False  # to say no is always right
+            return False  # False is always safe
         far = float(self.far(outside)[edge])
         return x >= far or self.tail(edge, x, outside) <= outside
 
     def tail(self, edge: int, x: float, outside: float) -> float:
-        """Return a bound on the probability of noise of x or more at an edge.
+        """Return an upper bound on the probability of noise of x or more at an edge.
 
-        Above the exact one by little where that is near `outside`.
+        It is only a little above the exact probability where that is near `outside`.
         """
         smooth = float(self.std[edge]) * _SMOOTH
         y = x - _BESIDE * smooth
         half = y + float(self.far(outside / 1000, smooth=True)[edge])
-        if half > 1e4 * smooth:  # hardly any noise: no sum is worth it
+        if half > 1e4 * smooth:  # hardly any noise: the sum would be too long
             return 1.0
         step = math.pi / half
         odd = 2 * np.arange(math.ceil(4 / (smooth * step)) + 1) + 1
@@ -175,16 +176,16 @@ class Rank:
         for part in (slice(1), slice(1, 4), slice(4, None)):
             u = step * weights[part, None] * odd
             logs += many[part] @ self._log_characteristic(u)
-            some = logs > -40  # what is left out is below `_ROUNDED` in all
+            some = logs > -40  # the dropped terms sum to less than `_ROUNDED`
             odd, logs = odd[some], logs[some]
         waves = np.sin(step * y * odd) * np.exp(logs) / odd
         most = 0.5 - 2 / math.pi * float(np.sum(waves)) + outside / 1000 + _ROUNDED
         return most / NormalDist().cdf(_BESIDE)
 
     def _weights(self, edge: int) -> tuple[_Array, _Array]:
-        """Return the sizes of the nodes' weights in D, and how many have each.
+        """Return the distinct magnitudes of the nodes' weights in D, and their numbers.
 
-        Those that tell the most are first.
+        Those with the most variance come first.
         """
         rows = weights_of(self._tree, edge, self._q)
         sizes = np.round(np.abs(np.concatenate(rows)), 12)
@@ -204,7 +205,7 @@ class Rank:
             logs: _Array = np.log((1 + sum(waves)) / (1 + 2 * shares.sum()))
             return logs
         u = np.remainder(u + math.pi, 2 * math.pi) - math.pi
-        # By Poisson's formula: normal densities around the multiples of 2 pi.
+        # By Poisson summation: normal densities around the multiples of 2 pi.
         near = 2 * (math.pi * sigma) ** 2
         beside = np.exp(2 * math.pi * sigma**2 * (np.abs(u) - math.pi))
         logs = np.log1p(beside) - math.log1p(2 * math.exp(-near))
@@ -212,7 +213,7 @@ class Rank:
 
 
 def weights_of(tree: Tree, edge: int, q: float) -> list[_Array]:
-    """Return the weights of nodes in D at an edge after least squares, by level."""
+    """Return the nodes' weights in D at an edge, after least squares, by level."""
     b, spreads, nodes = tree.branching, _count_tree._spreads(tree), tree.nodes
 
     def spread(depth: int) -> _Array:
@@ -238,7 +239,7 @@ def weights_of(tree: Tree, edge: int, q: float) -> list[_Array]:
 
 
 class Trees:
-    """The released trees of a column, a row for each group."""
+    """The released trees of a column, one for each group."""
 
     def __init__(
         self,
@@ -260,9 +261,10 @@ class Trees:
         self._ranks: dict[Fraction, Rank] = {}
 
     def values(self, q: Fraction) -> _Array:
-        """Return a quantile of each group, at least the lower ones; NaN without values.
+        """Return a quantile of each group, not below lower quantiles; NaN if empty.
 
-        Where D crosses 0, in steps that grow shorter, and linear within a cell.
+        It is the point where D crosses 0, found in steps that shrink, with linear
+        interpolation within a cell.
         """
         lower = [self._crossings(p) for p in self._asked if p <= q]
         found: _Array = np.maximum.reduce(lower)
@@ -281,7 +283,7 @@ class Trees:
         return np.array(found, np.float64)
 
     def interval(self, q: Fraction, level: float) -> tuple[_Array, _Array]:
-        """Return the ends for a quantile of each group."""
+        """Return the ends of the interval for a quantile of each group."""
         rank = self._ranks.setdefault(q, Rank(self._tree, self._law, q))
         ends = np.array(
             [self._sure_ends(rank, noisy, (1 - level) / 2) for noisy in self._noisy(q)],
@@ -290,7 +292,7 @@ class Trees:
         return self._edges[0][ends[:, 0]], self._edges[1][ends[:, 1]]
 
     def known(self, _: Fraction) -> float:
-        """Return how wide the interval was before the release."""
+        """Return the width of the interval that was known before the release."""
         return self._bounds[1] - self._bounds[0]
 
     def _noisy(self, q: Fraction) -> _Array:
@@ -299,9 +301,9 @@ class Trees:
         return found
 
     def _sure_ends(self, rank: Rank, noisy: _Array, outside: float) -> tuple[int, int]:
-        """Return the edges below and above which the quantile is not, surely."""
+        """Return edges that enclose the quantile with the proved probability."""
         low, high = 0, self._tree.leaves
-        # Sums of doubles are off by less than what is taken off.
+        # Subtract more than the rounding errors of the sums.
         sizes = np.abs(noisy) - (1 + np.abs(noisy).max()) * 2.0**-40
         for size, part in parts_of(self._tree.leaves, outside):
             sure = functools.partial(rank.exceeds, sizes, part)
@@ -317,9 +319,9 @@ def _moved(
     above: _Array,
     sure: Callable[[int], bool] = lambda _: True,
 ) -> tuple[int, int]:
-    """Return two edges, moved in steps of a size while the next one is surely passed.
+    """Move two edges inward in steps of `size` while `sure` of the next edge.
 
-    They start from and stay on multiples of the size, but for the last edge.
+    The edges stay on multiples of `size`, except the last edge.
     """
     cells = len(below) - 1
     while (edge := low + size) < cells and below[edge] and sure(edge):
@@ -330,7 +332,7 @@ def _moved(
 
 
 def sizes_of(cells: int) -> list[int]:
-    """Return the lengths of steps, the longest first."""
+    """Return the lengths of steps in cells, the longest first."""
     found = [1]
     while found[0] * _FINER < cells:
         found.insert(0, found[0] * _FINER)
@@ -338,7 +340,7 @@ def sizes_of(cells: int) -> list[int]:
 
 
 def parts_of(cells: int, outside: float) -> Iterator[tuple[int, float]]:
-    """Return the lengths of steps with their parts of a probability."""
+    """Return the lengths of steps, each with its share of the error probability."""
     *longer, last = sizes_of(cells)
     rest = (1 - _LAST) / max(len(longer), 1)
     yield from ((size, outside * rest) for size in longer)

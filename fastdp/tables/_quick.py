@@ -434,7 +434,7 @@ def histogram(
 
 
 class _Groups(NamedTuple):
-    """The columns of groups, and those to show."""
+    """The columns that define groups, and the public groups to show."""
 
     by: Any
     keys: Any
@@ -458,7 +458,7 @@ def _released(
     level: float,
     stream: Stream | None,
 ) -> Release:
-    """Release one statistic of columns, as the plan that they are a table for."""
+    """Release one statistic of columns by a plan on a table of these columns."""
     check_stream(stream)
     check_ledger(*charge, None, stream)
     p = float(_validate.open_unit("level", level))
@@ -488,7 +488,7 @@ def _released(
 
 
 def _by(by: Any) -> dict[str, Any]:
-    """Return columns of groups by name: their own, or "key"."""
+    """Return the columns of groups by their own name, or "key" without one."""
     if by is None:
         return {}
     several = isinstance(by, (list, tuple)) and len(by) > 0 and all(map(_is_column, by))
@@ -515,12 +515,12 @@ def _free(name: str, taken: dict[str, Any]) -> str:
 
 
 def _present(x: Any, plan: Plan) -> tuple[_Array, Any]:
-    """Return which records are there, and the column as it is read."""
+    """Return which records are present, and the column to read."""
     if not plan._numbers:
         return presence("x", x), x
     values = records("x", x)
     there = ~np.isnan(values)
     for edges in plan._edges.values():
         there &= (values >= edges[0]) & (values <= edges[-1])
-    # A column of pandas keeps its kind, for the table.
+    # Keep a pandas column as it is: the result is then a pandas frame.
     return there, x if _tables.is_of(x, "pandas", "Series") else values

@@ -1,4 +1,4 @@
-"""`Release`: what was released, and its intervals."""
+"""`Release`: the released table and its intervals."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _Array = np.ndarray[Any, Any]
 
-#: Groups that a repr shows.
+#: Number of groups that a repr shows.
 _SHOWN = 10
 
 
@@ -77,7 +77,7 @@ class Release:
 
     @property
     def plan(self) -> Plan:
-        """What was asked."""
+        """The plan that was released."""
         return self._plan
 
     @property
@@ -87,16 +87,16 @@ class Release:
 
     @property
     def replayed(self) -> bool:
-        """Whether a ledger had the answer: nothing was drawn or spent now."""
+        """Whether the answer came from a ledger: nothing was drawn or spent now."""
         return self._replayed
 
     @property
     def receipts_json(self) -> str | None:
-        """A ledger's receipts."""
+        """The ledger's receipts as JSON; None without a ledger."""
         return self._receipts
 
     def event(self) -> Event:
-        """Return what the release cost; accountants and filters take it."""
+        """Return the event of the release, for accountants and filters."""
         return self._plan.event()
 
     def epsilon(self, *, delta: Real = 0) -> float:
@@ -106,38 +106,38 @@ class Release:
     # ---- numbers -----------------------------------------------------------------
 
     def groups(self) -> list[tuple[Any, ...]]:
-        """Return the groups in the table's order; without `by` one without a name."""
+        """Return the groups in the table's order; without `by`, one empty tuple."""
         if not self._plan.by:
             return [()]
         return list(zip(*map(_items, self._keys.values()), strict=True))
 
     @property
     def value(self) -> Any:
-        """The statistic of a plan that asks one: a number, or by group an array.
+        """The one statistic of the plan: a number, or an array with an entry a group.
 
-        Of a histogram, or several quantiles, an array over these, last. As `values`, as
-        it was drawn.
+        A histogram, or several quantiles, add a last axis. Like `values`, it is as it
+        was drawn.
 
         Raises
         ------
         ParameterError
-            The plan asks several statistics.
+            The plan has several statistics.
         """
         return self._only(*(self.values(name) for name in self._statistic()))
 
     @property
     def low(self) -> Any:
-        """Lower ends for `value`, at the level of the call, or 0.95."""
+        """Lower ends of the intervals for `value`, at `level`."""
         return self._only(*(self.interval(n)[0] for n in self._statistic()))
 
     @property
     def high(self) -> Any:
-        """Upper ends for `value`, at the level of the call, or 0.95."""
+        """Upper ends of the intervals for `value`, at `level`."""
         return self._only(*(self.interval(n)[1] for n in self._statistic()))
 
     @property
     def level(self) -> float:
-        """Probability of the interval from `low` to `high`, each by itself."""
+        """Coverage of each interval by itself: the level of the call, or 0.95."""
         return self._level
 
     def _statistic(self) -> list[str]:
@@ -161,12 +161,12 @@ class Release:
         return found[0] if several else found[0].item()
 
     def values(self, column: str) -> _Array:
-        """Return a column as it was drawn, one entry a group: counts may be below 0.
+        """Return a column as it was drawn, one entry a group; counts may be negative.
 
         Raises
         ------
         ParameterError
-            There is no such column in `Plan.columns`.
+            `column` is not in `Plan.columns`.
         """
         whole = self._whole(column)
         if whole is not None:
@@ -178,7 +178,7 @@ class Release:
     def interval(
         self, column: str, level: float | None = None
     ) -> tuple[_Array, _Array]:
-        """Return (low, high) of a column: each entry holds its statistic.
+        """Return the ends (low, high) of intervals that contain a column's statistics.
 
         Parameters
         ----------
@@ -190,7 +190,7 @@ class Release:
         Raises
         ------
         DTypeError, ParameterError
-            There is no such column, or `level` is out of its domain.
+            No such column, or `level` is out of its domain.
         """
         p = self._checked(level)
         whole = self._whole(column)
@@ -208,7 +208,7 @@ class Release:
         )
 
     def _whole(self, column: str) -> tuple[Any, _Array] | None:
-        """Return law and draws of a number of records or units, of a bin's too."""
+        """Return the law and draws of an integer count (also of a bin), or None."""
         name, place = self._plan._bins.get(column, (column, None))
         for total in self._plan._noise.totals:
             if total.name == name and column in self._plan.columns and not total.bits:
@@ -217,7 +217,7 @@ class Release:
         return None
 
     def _found(self, column: str) -> tuple[Any, Any]:
-        """Return what reads a column, and what it is to read."""
+        """Return the object that computes a column, and the statistic to compute."""
         if column not in self._plan.columns:
             raise ParameterError(
                 f"column must be one of {', '.join(self._plan.columns)}, got {column!r}"
@@ -333,7 +333,7 @@ class Release:
         return _tables.leave(self._like, found)
 
     def _columns(self, level: float) -> dict[str, Any]:
-        """Return all that is shown, by column."""
+        """Return the columns of the table, with interval ends."""
         shown: dict[str, Any] = dict(self._keys)
         wide: dict[str, _Array] = {}
         for column in self._plan.columns:
@@ -361,7 +361,7 @@ def _note(names: Any, flags: Any) -> str:
 
 
 def _shown_array(column: Any) -> Any:
-    """Return a column for Arrow: what is no number is null."""
+    """Return a column as an Arrow array, with NaN as null."""
     pa = _tables.arrow()
     if isinstance(column, list):
         return pa.array(column, pa.string())
@@ -369,7 +369,7 @@ def _shown_array(column: Any) -> Any:
 
 
 class Column:
-    """What was released of a column of numbers, by what is asked of it."""
+    """The released sums of a column of numbers, and the statistics from them."""
 
     def __init__(
         self, plan: Plan, place: int, groups: int, noisy: dict[str, _Array]
@@ -380,7 +380,7 @@ class Column:
         sums = [noisy.get(f"{sum_}{place}") for sum_ in "nsq"]
         steps = 2.0**self._noise.bits
         self._moments: MomentsRelease | None = None
-        if sums[0] is None:  # the sum alone
+        if sums[0] is None:  # only the sum was released
             self._alone = np.asarray(sums[1], np.float64) / steps
             return
         rows = np.array([x for x in sums if x is not None], np.float64) / steps
@@ -404,11 +404,11 @@ class Column:
         return np.where(np.rint(self._count) < 1, np.nan, value)
 
     def interval(self, what: str, level: float) -> tuple[_Array, _Array]:
-        """Return the ends of a statistic of each group."""
+        """Return the ends of the interval of a statistic of each group."""
         if self._moments is None:
             reach = reach_of(self._noise, self._bounds, level)
             return self._scaled(self._alone - reach), self._scaled(self._alone + reach)
-        if what == "n":  # a whole number between them
+        if what == "n":  # a whole number: round the ends inward
             low, high = self._moments.count_interval(level)
             return np.ceil(low).astype(np.int64), np.maximum(np.floor(high), 0).astype(
                 np.int64
@@ -421,14 +421,14 @@ class Column:
         return ends
 
     def known(self, what: str) -> float | None:
-        """Return how wide the interval was before the release; None without end."""
+        """Return the width known before the release; None if there was no bound."""
         low, high = self._bounds
         half = high / 2 - low / 2
         widths = {"mean": 2 * half, "variance": half * half, "std": half}
         return widths.get(what)
 
     def _scaled(self, sums: _Array) -> _Array:
-        """Return sums over the larger bound as sums, within the doubles."""
+        """Multiply sums by the larger bound; clamp to finite doubles."""
         low, high = self._bounds
         with np.errstate(over="ignore"):
             scaled = sums * max(-low, high)
@@ -440,7 +440,7 @@ class Column:
 def moments_of(
     noise: Noise, bounds: tuple[float, float], groups: int | None, moments: int
 ) -> Moments:
-    """Return the mechanism whose rows have this noise, for what it reads in them."""
+    """Return the `Moments` with this noise, for the statistics that it computes."""
     return Moments(
         scale=noise.parameter if noise.by_epsilon else None,
         sigma=None if noise.by_epsilon else noise.parameter,
@@ -453,7 +453,7 @@ def moments_of(
 def reach_of(
     noise: Noise, bounds: tuple[float, float], level: float, *weights: float
 ) -> float:
-    """Return what a weighted sum of noises in records stays within; of one, of 1."""
+    """Return a bound on a weighted sum of noises, in records, that holds at `level`."""
     found = MomentsRelease(moments_of(noise, bounds, 1, 1), np.zeros((2, 1)))
     return found._reach(level, *(weights or (1.0,)))
 
@@ -478,7 +478,7 @@ def _text(item: Any) -> str:
 
 
 def aligned(rows: list[list[str]], *, left: bool = False) -> list[str]:
-    """Return rows as lines; the last cell of a row that is shorter takes the rest."""
+    """Return rows as aligned lines; the last cell of a short row fills the line."""
     whole = [row for row in rows if len(row) == len(rows[0])]
     first = max(len(row[0]) for row in rows)
     widths = [max(len(row[i]) for row in whole) for i in range(len(rows[0]))]

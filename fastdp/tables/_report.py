@@ -1,4 +1,4 @@
-"""`Report`: several private tables of one unit, of one charge."""
+"""`Report`: several private tables about one unit, with a single charge."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Report:
-    """Several tables that hide the same unit: one charge, all of them or none.
+    """Several tables that hide the same unit: one charge, for all of them or none.
 
     Parameters
     ----------
@@ -85,13 +85,13 @@ class Report:
 
     @property
     def unit(self) -> Unit | Rows:
-        """Whom all tables hide: the unit of the first, of whose name all are."""
+        """The unit that all tables hide: that of the first; all have the same name."""
         return next(iter(self._tables.values())).unit
 
     def cost(self) -> str:
-        """Return the budgets of all tables together, and whom they are for, in words.
+        """Return the budgets of all tables and the unit that they protect, in words.
 
-        Each kind of budget is added up by itself: all of them are spent.
+        Each kind of budget is added up by itself; all of them are spent.
         """
         from fastdp.tables import _words
 
@@ -122,7 +122,7 @@ class Report:
         progress: Callable[[float], object] | None = None,
         stream: Stream | None = None,
     ) -> dict[str, Release]:
-        """Return all tables of some records; nothing is drawn before all are added up.
+        """Return all tables of some records; no noise is drawn before all sums exist.
 
         Parameters
         ----------

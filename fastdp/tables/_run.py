@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _Array = np.ndarray[Any, Any]
 
-#: Of more groups that nobody listed a ledger stores the first ones.
+#: If there are more unlisted groups, a ledger stores only this many, the first ones.
 _MOST_ROWS = 2**20
 
 
@@ -45,7 +45,7 @@ def release(
     stream: Stream | None,
     level: float = 0.95,
 ) -> Release:
-    """Return the table, with what a ledger has for it, or charged to its budgets."""
+    """Return the table: the ledger's stored answer, or a new one that is charged."""
     answer, stored = None, False
     source = _in_memory(plan, source, stream)
     if charge is not None:
@@ -77,7 +77,7 @@ def release_together(
     progress: Callable[[float], object] | None,
     stream: Stream | None,
 ) -> dict[str, Release]:
-    """Return several tables, of one charge; nothing is drawn before all are added."""
+    """Return several tables for one charge; no noise is drawn before all sums exist."""
     answer, stored = None, False
     sources = {n: _in_memory(p, sources[n], stream) for n, p in plans.items()}
     if charge is not None:
@@ -88,7 +88,7 @@ def release_together(
     most = _MOST_ROWS // len(plans)
 
     def gathered(*, nothing: bool = False) -> tuple[dict[str, Totals], dict[str, Any]]:
-        """Return totals by name, of no records where `nothing`, and what is asked."""
+        """Return totals and ledger arguments by table; `nothing`: of no records."""
         found, asked = {}, {}
         for done, (name, plan) in enumerate(plans.items()):
             told = None if nothing else _share_of(progress, done, len(plans))
@@ -132,9 +132,9 @@ def release_together(
 def _require_covered(
     ledger: Ledger, label: str, budgets: tuple[str, ...], plans: Sequence[Plan]
 ) -> bool:
-    """Refuse what the budgets do not cover; return whether there is an answer."""
+    """Refuse tables that the budgets do not cover; tell if an answer is stored."""
     stored = ledger._answers(label)
-    if not ledger._is_charged(label):  # what was charged is not paid for again
+    if not ledger._is_charged(label):  # a charged label is not charged again
         event = composed([event for plan in plans for event in plan._noise.events()])
         ledger.preview(event, budgets=budgets, unit=plans[0].unit.name)
     return stored
@@ -143,12 +143,12 @@ def _require_covered(
 def _share_of(
     progress: Callable[[float], object] | None, done: int, of: int
 ) -> Callable[[float], object] | None:
-    """Return what is told the share of one table, where so many are done."""
+    """Return a callback for one table's progress, after `done` of `of` tables."""
     return None if progress is None else lambda share: progress((done + share) / of)
 
 
 def _no_totals(plan: Plan, engine: Engine, recipe: Recipe, salt: str) -> Totals:
-    """Return totals of no records: the terms of an answer are those of types alone."""
+    """Return totals of no records: a stored answer's terms depend on types alone."""
     none = replace(recipe, source=engine.empty(_read(plan)))
     return Totals(plan, engine.exact(none, salt, None))
 
@@ -174,7 +174,7 @@ def _released(
 
 
 def _in_memory(plan: Plan, source: Any, stream: Stream | None) -> Any:
-    """Return columns in memory as their engine, and any other source as it is."""
+    """Return columns in memory as an engine, and any other source unchanged."""
     if isinstance(source, Mapping):
         return Memory(plan, source, stream=stream)
     return source
@@ -186,7 +186,7 @@ def engine_of(
     memory: str | None,
     progress: Callable[[float], object] | None,
 ) -> Engine:
-    """Return the engine that a source is in, or DuckDB for all others."""
+    """Return the source's own engine, or DuckDB for all other sources."""
     if isinstance(source, Memory):
         if memory is not None or progress is not None:
             raise ParameterError("memory and progress must be left out for columns")
@@ -203,15 +203,15 @@ def engine_of(
 
 
 def _read(plan: Plan) -> list[str]:
-    """Return the columns that are read."""
+    """Return the columns that a plan reads."""
     units = [plan.unit.column] if isinstance(plan.unit, Unit) else []
     return [*plan.by, *plan._numbers, *units]
 
 
 def _salt(label: str | None, stream: Stream | None) -> str:
-    """Return what the choices are salted by: for a label always the same.
+    """Return the salt of the choice of records: with a label, always the same.
 
-    A retry must sum the same records; which they are is no secret.
+    A retry must sum the same records; the choice need not be secret.
     """
     if label is not None:
         return hashlib.sha256(f"fastdp frames {label}".encode()).hexdigest()
@@ -219,12 +219,12 @@ def _salt(label: str | None, stream: Stream | None) -> str:
 
 
 def _asked(plan: Plan, totals: Totals, recipe: Recipe, most: int) -> dict[str, Any]:
-    """Return what `Ledger.table` takes of a table, but for label and budgets."""
+    """Return the arguments of `Ledger.table` for a table, without label and budgets."""
     unlisted = plan._noise.unlisted
-    # What a ledger stores is 64 MiB at most.
+    # A ledger stores at most 64 MiB.
     most = min(most, 8 * most // (plan._nodes + 64)) if plan._nodes else most
     facts = {**recipe.facts(), "unit": plan.unit.name}
-    if totals.listed:  # whose keys are stored in another form
+    if totals.listed:  # keys of columns in memory are stored in another form
         facts["keys"] = "memory"
     listed = json.dumps(facts, sort_keys=True)
     return {
@@ -239,15 +239,14 @@ def _asked(plan: Plan, totals: Totals, recipe: Recipe, most: int) -> dict[str, A
 class Totals:
     """The exact totals of all groups, sorted by group: private.
 
-    Of public groups the order in which they were given is known, and put back into what
-    is shown.
+    Public groups are shown in the order in which they were given.
     """
 
     def __init__(self, plan: Plan, exact: pa.Table | dict[str, _Array]) -> None:
         self._plan = plan
         self._names = list(plan.by) or ["group"]
         self._sums: dict[str, _Array] = {}
-        # No name of a key is one of ours while it is sorted.
+        # Sort under the names g0, g1, ...: the keys' own names could clash with ours.
         places = [f"g{i}" for i in range(len(self._names))]
         self.listed = isinstance(exact, dict)
         if isinstance(exact, dict):
@@ -268,11 +267,11 @@ class Totals:
             self._sums[f"h{j}"] = np.stack([self._sums.pop(n) for n in own], axis=1)
 
     def cells(self) -> dict[str, tuple[Any, _Array]]:
-        """Return private totals with their law, by names that are none of a key's."""
+        """Return private totals with their law, by names that differ from the keys'."""
         found = {}
         for total in self._plan._noise.totals:
             values = self._sums[total.source]
-            if total.name.startswith("n"):  # whole records, in finer steps
+            if total.name.startswith("n"):  # whole records; the law's steps are finer
                 values = np.minimum(values, MOST >> total.bits) << total.bits
             name: str = total.name
             while name in self._names:
@@ -287,7 +286,7 @@ class Totals:
         return {name: pack(column, public=public) for name, column in columns}
 
     def selection(self) -> tuple[Any, ...]:
-        """Return what selects groups that nobody listed, as `Ledger.table` takes it."""
+        """Return the selection of unlisted groups, as `Ledger.table` takes it."""
         own = self._plan._noise.threshold
         if own is None:
             return self._plan._noise.selection(), self._sums["users"]
@@ -312,7 +311,7 @@ class Totals:
         return self._shown(keys, noisy)
 
     def read(self, value: Mapping[str, _Array]) -> tuple[dict[str, Any], list[_Array]]:
-        """Return groups and noisy totals as a ledger has stored them."""
+        """Return the groups and noisy totals that a ledger has stored."""
         keys = {
             place: _memory.unpacked(value[name])
             if isinstance(column, np.ndarray)
@@ -334,9 +333,9 @@ class Totals:
 
 
 def _by_cell(plan: Plan, rows: pa.Table) -> tuple[pa.Table, dict[str, _Array]]:
-    """Return the rows of groups, and the nodes of trees of those of their cells.
+    """Return the rows of groups, and the tree nodes from the rows of their cells.
 
-    Sorted by group and tree: a group's own row is before those of its cells.
+    `rows` is sorted by group and tree: a group's own row comes before its cells.
     """
     tree, cell, n = (_int64(rows.column(name)) for name in ("tree", "cell", "n"))
     own = tree < 0
@@ -352,7 +351,7 @@ def _by_cell(plan: Plan, rows: pa.Table) -> tuple[pa.Table, dict[str, _Array]]:
 
 
 def _taken(keys: dict[str, Any], order: _Array) -> dict[str, Any]:
-    """Return rows of columns of keys, of numpy or of Arrow."""
+    """Return the given rows of columns of keys, of numpy or of Arrow."""
     return {
         name: x[order] if isinstance(x, np.ndarray) else x.take(order)
         for name, x in keys.items()

@@ -1,4 +1,4 @@
-"""Whom a table hides, and how much of one of them counts."""
+"""The unit that a table hides, and how many of its records count."""
 
 from __future__ import annotations
 
@@ -79,26 +79,26 @@ class Unit:
 
     @property
     def column(self) -> Any:
-        """The column that says whose record it is: its name, or the data."""
+        """The column that names the unit of each record: its name, or the data."""
         return self._facts[0]
 
     @property
     def records(self) -> int:
-        """How many records of one unit are kept in each group, at most."""
+        """Maximum number of records of one unit that are kept in each group."""
         return self._facts[1]
 
     @property
     def groups(self) -> int | None:
-        """In how many groups one unit is kept, at most; None without groups."""
+        """Maximum number of groups in which one unit is kept; None without groups."""
         return self._facts[2]
 
     @property
     def name(self) -> str:
-        """What a budget calls the unit; "user" where nobody said."""
+        """Name of the unit in budgets; "user" if none was given."""
         return self._facts[3] or "user"
 
     def named(self, column: str, *, charged: bool) -> Unit:
-        """Return the unit of a column by this name, in the place of its data."""
+        """Return the unit with its data replaced by the name of the column."""
         data, records, groups, name = self._facts
         if isinstance(data, str):
             raise DTypeError(
@@ -123,7 +123,7 @@ class Unit:
 
     def __repr__(self) -> str:
         column, records, groups, name = self._facts
-        shown = repr(column) if isinstance(column, str) else "..."  # never its cells
+        shown = repr(column) if isinstance(column, str) else "..."  # never show data
         more = "" if groups is None else f", groups={groups}"
         named = name is not None and not (isinstance(column, str) and name == column)
         more += f", name={name!r}" if named else ""
@@ -131,7 +131,7 @@ class Unit:
 
 
 class Rows:
-    """One row is hidden: no two rows belong to one unit, says the caller.
+    """One row is hidden; the caller asserts that no two rows belong to one unit.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ class Rows:
 
     @property
     def name(self) -> str:
-        """What a budget calls the unit."""
+        """Name of the unit in budgets."""
         return self._name
 
     def __eq__(self, other: object) -> bool:
@@ -191,7 +191,7 @@ def check_unit(unit: Any) -> Unit | Rows:
 
 
 def limits(unit: Unit | Rows, *, grouped: bool, listed: int | None) -> tuple[int, int]:
-    """Return in how many groups one unit is, with how many records in each."""
+    """Return the maximum number of groups of a unit, and of its records in each."""
     if isinstance(unit, Rows):
         return 1, 1
     if not grouped:

@@ -1,4 +1,4 @@
-"""What is said of a plan: its cost, its groups, and how a table was made."""
+"""A plan in words: its cost, its groups, and how its table is made."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 def guarantee(plan: Plan) -> str:
-    """Return the budget as it was asked: "epsilon 1 and delta 1e-06"."""
+    """Return the budget as it was given: "epsilon 1 and delta 1e-06"."""
     return sum_of([plan])
 
 
 def sum_of(plans: Sequence[Plan]) -> str:
-    """Return the budgets of plans, each kind of them added up."""
+    """Return the budgets of plans, each kind added up."""
     said = []
     for name in ("epsilon", "rho", "delta"):
         asked = [getattr(plan._noise.budget, name) for plan in plans]
@@ -35,7 +35,7 @@ def sum_of(plans: Sequence[Plan]) -> str:
 
 
 def kept(plan: Plan) -> str:
-    """Return how much of one unit counts; nothing where a row is one."""
+    """Return how many records of a unit count; empty if the unit is a row."""
     if not isinstance(plan.unit, Unit):
         return ""
     groups, records = plan._kept
@@ -123,7 +123,7 @@ def _so_many(number: int, what: str) -> str:
 
 
 def _number(value: object) -> str:
-    """Return a public number in few digits: as it was asked where it was short."""
+    """Return a public number in few digits; a short one as it was given."""
     if isinstance(value, int):
         return f"{value:,}" if value >= 10_000 else str(value)
     number = float(value)  # type: ignore[arg-type]
