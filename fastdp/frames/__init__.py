@@ -1,9 +1,9 @@
 """Frames of any library: one line, evaluated once.
 
 Noise in a lazy plan is drawn again whenever an engine evaluates the plan again. The
-functions here read a frame once, draw at once, and hand back constants. They take what
-speaks the stream protocol of Arrow: pyarrow, pandas, polars, DuckDB; and DataFrames of
-Spark, whose engine computes and never draws what is shown. docs/frames.md and
+functions here read a frame once, draw at once, and return constants. They take frames
+with Arrow's stream protocol (pyarrow, pandas, polars, DuckDB), and DataFrames of
+Spark, whose engine computes sums but never draws the noise. docs/frames.md and
 docs/spark.md show the danger and the line to write.
 """
 

@@ -1,7 +1,7 @@
-"""Frames of Dask: tasks may be repeated, and lost results made again.
+"""Frames of Dask, which may repeat tasks and recompute lost results.
 
-Here tasks compute what may be repeated, or write reports of which one attempt is put
-in place; the scheduler is the caller's own.
+So tasks compute only results that may be repeated, or write reports of which one
+attempt is kept. The scheduler is the caller's own.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def randomize(
 
     place = _written.checked_path(path)
     _tables.require_columns("frame", list(frame.columns), columns)
-    _release.randomize(frame._meta, columns)  # types are refused before anything runs
+    _release.randomize(frame._meta, columns)  # refuse wrong types before a task runs
 
     def run(folder: str) -> Iterable[str]:
         return _each("frame", frame, _parts.drawn, folder, dict(columns))
@@ -38,7 +38,7 @@ def tallies(frame: Any, mechanism: FrequencyOracle, column: str) -> list[bytes]:
 
 
 def _each(name: str, frame: Any, task: Any, *given: Any) -> list[Any]:
-    """Return what a task makes of each partition, in their order."""
+    """Run a task on each partition; return the results in order."""
     import dask
 
     with _tables.engine_messages(name, "Dask"):

@@ -1,6 +1,6 @@
-"""The recipe on DuckDB, embedded: files and frames, larger than memory, no network.
+"""The recipe on embedded DuckDB: files and frames, larger than memory, no network.
 
-What DuckDB says when it fails may hold cells: only what failed is told.
+DuckDB's error messages may contain data, so errors only say which step failed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from fastdp.frames._recipe import DUCKDB
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Seconds between two looks at a query.
+#: Poll a running query every so many seconds.
 _LOOK = 0.1
 
 
@@ -49,7 +49,7 @@ class DuckDB(Engine):
     memory : str, optional
         What DuckDB may use before it spills, such as "4GB".
     wanted : sequence of str, optional
-        The columns that are read, for sources whose other columns may have no type.
+        The columns to read; others of the source may have a type unknown to DuckDB.
     numbers : sequence of str, optional
         Those of them that are numbers.
     """
@@ -93,7 +93,7 @@ class DuckDB(Engine):
             raise
 
     def close(self) -> None:
-        """Let go of the connection, and remove what was spilled."""
+        """Close the connection, and remove spilled files."""
         self._connection.close()
         self._spill.cleanup()
 
@@ -121,8 +121,8 @@ class DuckDB(Engine):
         return "VARCHAR" if self.is_encoded(name) else self.types[name]
 
     def empty(self, names: Sequence[str]) -> str:
-        """Make a table of no rows with such columns of the source; return its name."""
-        # Of its types alone: to look at a stream is to read it.
+        """Make an empty table with these columns of the source; return its name."""
+        # From the types alone: a query on a stream would read it.
         columns = [f"{self.dialect.quoted(name)} {self.types[name]}" for name in names]
         with self._constant_messages("source"):
             self._connection.execute(
@@ -133,7 +133,7 @@ class DuckDB(Engine):
     def run(
         self, sql: str, salt: str, progress: Callable[[float], object] | None
     ) -> pa.Table:
-        """Return what the recipe gives; `progress` is told the share that is done."""
+        """Run the recipe's SQL; call `progress` with the fraction done."""
         named = {"salt": salt} if "$salt" in sql else {}
         with self._constant_messages("source"):
             try:
@@ -141,7 +141,7 @@ class DuckDB(Engine):
             except self._not_utf8:
                 if self._path is None:
                     raise
-            # DuckDB reads no file in which one text is not UTF-8; Arrow reads any.
+            # DuckDB refuses a file with text that is not UTF-8; Arrow reads it.
             self._connection.register("utf8_rows", self._file_rows(self._path))
             sql = sql.replace(self.table, "utf8_rows")
             return self._waited(sql, named, progress)
@@ -202,7 +202,7 @@ class DuckDB(Engine):
         return "rows"
 
     def _file_rows(self, path: str) -> Any:
-        """Return the rows of a Parquet file of which DuckDB reads every cell."""
+        """Read a Parquet file by Arrow, as rows that DuckDB can read completely."""
         pa = _tables.arrow()
         from pyarrow import parquet
 
@@ -234,7 +234,7 @@ class DuckDB(Engine):
         named: dict[str, str],
         progress: Callable[[float], object] | None,
     ) -> pa.Table:
-        """Run a query in a thread of its own: this one hears signals, and ends it."""
+        """Run a query in another thread, so that this one can react to signals."""
         if progress is not None:
             self._connection.execute("set enable_progress_bar = true")
             self._connection.execute("set enable_progress_bar_print = false")
@@ -248,7 +248,7 @@ class DuckDB(Engine):
                         share = float(self._connection.query_progress()) / 100
                         progress(max(0.0, share))
             except BaseException:
-                # Again and again: what has not begun yet is not interrupted.
+                # Repeat it: a query that has not started yet ignores an interrupt.
                 while not wait([query], _LOOK).done:
                     self._connection.interrupt()
                 raise
@@ -256,7 +256,7 @@ class DuckDB(Engine):
 
 
 def _literal(path: str) -> str:
-    """Return what DuckDB reads as this one file: no pattern, home or address."""
+    """Escape a path so that DuckDB reads one file, not a pattern, home or URL."""
     found = re.sub(r"[\[*?]", r"[\g<0>]", path)
     return found if Path(path).is_absolute() else f"./{found}"
 
@@ -267,7 +267,7 @@ def _schema_of(path: str) -> pa.Schema:
     from pyarrow import parquet
 
     try:
-        with Path(path).open("rb") as file:  # a path might be an address to pyarrow
+        with Path(path).open("rb") as file:  # pyarrow might take a path for a URL
             coerced = parquet.ParquetFile(file, coerce_int96_timestamp_unit="us")
             return coerced.schema_arrow
     except (pa.ArrowException, OSError, UnicodeError):
@@ -277,9 +277,10 @@ def _schema_of(path: str) -> pa.Schema:
 
 
 def _is_apart(schema: pa.Schema, wanted: Sequence[str] | None) -> bool:
-    """Tell whether DuckDB and Arrow read wanted columns of a file as other types.
+    """Tell whether DuckDB and Arrow read a wanted column of a file as different types.
 
-    Which of them reads it would then depend on its cells: Arrow does.
+    Then Arrow must read it from the start: otherwise the reader would depend on the
+    cells (Arrow only if a text is not UTF-8).
     """
     if not set(wanted or ()) <= set(schema.names):
         return False  # refused later

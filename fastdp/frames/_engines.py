@@ -1,4 +1,4 @@
-"""What every engine of the recipe has in common: a table, its columns, their types."""
+"""Base of the engines that run the recipe: a table, its columns and their types."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _INTEGERS = {
     *("UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"),
 }
 _TEXT = ("VARCHAR", "ENUM", "UUID")
-#: A column of nothing but nulls; it is read as any type.
+#: Type of a column of nulls only; it is accepted as any type.
 NULLS = '"NULL"'
 _TIMES = ("BOOLEAN", "DATE", "TIME", "TIMESTAMP", "DECIMAL")
 
@@ -31,11 +31,11 @@ class Engine:
     Attributes
     ----------
     table : str
-        The source, as SQL names it.
+        Name of the source in SQL.
     types : dict of str to str
-        Type of each column, as DuckDB names it.
+        DuckDB's name of each column's type.
     dialect : Dialect
-        The engine's words.
+        SQL of the engine.
     """
 
     dialect: ClassVar[Dialect]
@@ -54,7 +54,7 @@ class Engine:
         self.close()
 
     def close(self) -> None:
-        """Let go of what the engine holds for this source."""
+        """Release what the engine holds for this source."""
         raise NotImplementedError
 
     def keys_of(self, keys: dict[str, list[Any]] | pa.Table) -> Any:
@@ -69,13 +69,13 @@ class Engine:
         raise NotImplementedError
 
     def empty(self, names: Sequence[str]) -> str:
-        """Make a table of no rows with such columns of the source; return its name."""
+        """Make an empty table with these columns of the source; return its name."""
         raise NotImplementedError
 
     def run(
         self, sql: str, salt: str, progress: Callable[[float], object] | None
     ) -> pa.Table:
-        """Return what the recipe gives; `progress` is told the share that is done."""
+        """Run the recipe's SQL; call `progress` with the fraction done."""
         raise NotImplementedError
 
     def exact(
@@ -87,7 +87,7 @@ class Engine:
     def check(
         self, by: Sequence[str], values: Sequence[str], user: str | None
     ) -> frozenset[str]:
-        """Refuse columns of another type; return those that are compared as text."""
+        """Refuse columns of wrong types; return those that are compared as text."""
         users = () if user is None else (user,)
         _tables.require_columns("source", list(self.types), [*by, *values, *users])
         for name in by:
@@ -100,7 +100,7 @@ class Engine:
         return frozenset(name for name in (*by, *users) if self.is_encoded(name))
 
     def require_texts(self, names: Sequence[str]) -> None:
-        """Refuse columns of which a cell may have no text."""
+        """Refuse columns whose cells may have no text form."""
         for name in names:
             if self.types[name].split(" ")[0] == "TIME":
                 raise DTypeError(
@@ -109,11 +109,11 @@ class Engine:
                 )
 
     def texts(self, names: Sequence[str]) -> frozenset[str]:
-        """Return the columns whose cells are as long as they like."""
+        """Return the columns whose cells may have any length."""
         return frozenset(n for n in names if self.types[n].startswith(_TEXT[:2]))
 
     def is_encoded(self, name: str) -> bool:
-        """Return whether a column is compared as text, whatever it is encoded by."""
+        """Tell whether a column must be compared as text because of its encoding."""
         return self.types[name].startswith(("ENUM", "UUID", NULLS))
 
     def _require(
@@ -130,7 +130,7 @@ class Engine:
 
 
 def require_distinct(names: Sequence[str]) -> None:
-    """Refuse names that SQL takes for one."""
+    """Refuse names that SQL does not distinguish."""
     seen: dict[str, str] = {}
     for name in names:
         if name.lower() in seen:
@@ -142,18 +142,18 @@ def require_distinct(names: Sequence[str]) -> None:
 
 
 def keys_error() -> ParameterError:
-    """Return what public keys of another type are refused by."""
+    """Return the error for public keys of a wrong type."""
     return ParameterError("keys must be of the types of the columns that they name")
 
 
 def require_keys(distinct: int, nulls: int, rows: int) -> None:
-    """Refuse public keys of which one is there twice, or null, or none at all."""
+    """Refuse public keys with repeated groups or nulls, or without any group."""
     if distinct != rows or nulls or not rows:
         raise ParameterError("keys must be one group or more, none twice or null")
 
 
 def cast_keys(keys: pa.Table, by: Sequence[str], types: Sequence[Any]) -> pa.Table:
-    """Return public keys with places, checked, in a source's types, as "keys"."""
+    """Return checked public keys in a source's types, with their places."""
     pa = _tables.arrow()
     try:
         cells = [keys.column(n).cast(t) for n, t in zip(by, types, strict=True)]
@@ -167,7 +167,7 @@ def cast_keys(keys: pa.Table, by: Sequence[str], types: Sequence[Any]) -> pa.Tab
 
 
 def with_places(keys: pa.Table, names: Sequence[str]) -> pa.Table:
-    """Return public keys under such names, and the order that they were given in."""
+    """Rename the columns of public keys and add "place", their order as given."""
     places = np.arange(keys.num_rows, dtype=np.int64)
     return keys.rename_columns(list(names)).append_column(
         "place", _tables.arrow().array(places)

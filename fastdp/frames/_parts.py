@@ -1,8 +1,8 @@
-"""Reports that tasks write: each attempt a file of its own, of which one is taken.
+"""Reports written by tasks: each attempt writes its own file, and one is kept.
 
-An engine may run a task twice, and the loser may still be writing when the winner has
-been read. So no two attempts share a name, the winners are those whose names the engine
-handed back, and what the others wrote is gone before anything can be seen.
+An engine may run a task twice, and one attempt may still be writing when the other has
+been read. So each attempt has its own file name; the engine returns the names of the
+attempts that count, and all other files are removed before the folder is visible.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from fastdp.mechanisms.local._base import FrequencyOracle
 
 
 def drawn(folder: str, laws: Mapping[str, FrequencyOracle], frame: Any) -> str:
-    """Write the reports of a task's rows, plain and of fixed width; return the file."""
+    """Write the reports of a task's rows with fixed width; return the file name."""
     from pyarrow import parquet
 
     if _tables.is_of(frame, "pandas", "DataFrame"):
@@ -33,9 +33,9 @@ def drawn(folder: str, laws: Mapping[str, FrequencyOracle], frame: Any) -> str:
 def write_once(
     path: Path, run: Callable[[str], Iterable[str]], laws: Any, charge: dict[str, Any]
 ) -> None:
-    """Have the tasks' files written once under `path`, in the order of `run`'s names.
+    """Run the tasks and keep their files once under `path`, in the order of the names.
 
-    `run` takes the folder for `drawn`, and returns the names that the engine kept.
+    `run` takes the folder for `drawn` and returns the file names that count.
     """
 
     def write(staged: Path) -> None:

@@ -1,7 +1,7 @@
-"""Datasets of Ray: tasks may be repeated, and lost blocks made again.
+"""Datasets of Ray, which may repeat tasks and recompute lost blocks.
 
-Here tasks compute what may be repeated, or write reports of which one attempt is put
-in place.
+So tasks compute only results that may be repeated, or write reports of which one
+attempt is kept.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def tallies(frame: Any, mechanism: FrequencyOracle, column: str) -> list[bytes]:
 
 
 def _each(name: str, frame: Any, task: Any, *given: Any) -> list[Any]:
-    """Return what a task makes of each block."""
+    """Run a task on each block; return the results."""
     made = functools.partial(_made, task, given)
     options = {"batch_format": "pyarrow", "batch_size": None, "zero_copy_batch": True}
     with _tables.engine_messages(name, "Ray"):
@@ -52,7 +52,7 @@ def _made(task: Any, given: tuple[Any, ...], block: Any) -> dict[str, list[Any]]
 
 
 def _empty(name: str, frame: Any, wanted: list[str]) -> Any:
-    """Return no rows of named columns that a Dataset has."""
+    """Return an empty table with the named columns of a Dataset."""
     import ray
 
     if not ray.is_initialized():

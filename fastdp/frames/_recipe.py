@@ -1,8 +1,9 @@
-"""The one bounded group-by, as text: parameters in, SQL out.
+"""The group-by with bounded contributions, as SQL text made from public parameters.
 
-Each record becomes integers before anything is added, each user keeps a few groups and
-a few records in each by a salted hash, and sums are those of 128 bits, clamped before
-they are cast: no value raises or shows, and a user moves what the parameters say.
+Each record is rounded to integers before anything is summed. A salted hash chooses the
+few groups of a user, and the few records in each, that are kept. Sums have 128 bits and
+are clamped before they are cast. So no value raises an error or shows in one, and the
+parameters bound the effect of a user.
 """
 
 from __future__ import annotations
@@ -12,36 +13,36 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-#: What chooses what a user keeps: the engine's own hash, or one that all engines have.
+#: Hash that chooses a user's groups and records: the engine's own, or SHA-256.
 HASHES = ("engine", "sha256")
 
 #: Sums are clamped here before they are cast to 64 bits.
 MOST = 2**62
 
-#: Bytes of UTF-8 of a key that is not public: a longer one is none.
+#: Ignore records whose key, if keys are not public, has more bytes of UTF-8 than this.
 MOST_BYTES = 1024
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """The words in which engines differ, with the place of what they are about.
+    """The SQL in which engines differ; `{}` stands for the arguments.
 
     Attributes
     ----------
     quote : str
-        What names of columns stand between.
+        Quotation mark around names of columns.
     salt : str
-        The parameter.
+        The parameter of the statement.
     bytes_of : str
-        The length of a text's UTF-8.
+        Number of bytes of a text in UTF-8.
     is_text : str
-        Whether a text is UTF-8, where an engine has others; empty where not.
+        Tests that a text is UTF-8; empty if the engine has no other texts.
     own_hash, sha256 : str
-        What `HASHES` are, of several cells and of a text.
+        The two `HASHES`: the first takes several cells, the second one text.
     total : str
-        A sum that holds 2**63 integers of 64 bits.
+        A sum that can hold 2**63 integers of 64 bits.
     once : str
-        What has a step evaluated once, where an engine must be told.
+        Keyword that makes the engine evaluate a step only once, if it needs one.
     """
 
     quote: str
@@ -54,7 +55,7 @@ class Dialect:
     once: str = ""
 
     def quoted(self, name: str) -> str:
-        """Return a name of a column as this SQL knows it."""
+        """Return the quoted name of a column."""
         return f"{self.quote}{name.replace(self.quote, 2 * self.quote)}{self.quote}"
 
 
@@ -63,7 +64,7 @@ DUCKDB = Dialect(
     salt="$salt",
     bytes_of="strlen({})",
     is_text="",
-    # Of several cells DuckDB's hash is uneven; hashed again it is not.
+    # DuckDB's hash of several cells is not uniform; hashing it again makes it so.
     own_hash="hash(hash({}))",
     sha256="sha256({})",
     total="sum({})",
@@ -144,7 +145,7 @@ class Recipe:
     def sql(self) -> str:
         """Return the group-by; the salt is its one parameter."""
         steps = [] if self.by else [("keys", "  select 0 as g0, 0 as place")]
-        # Both groupings read it, and one evaluation is enough.
+        # Both groupings read this step; it need be evaluated only once.
         once = self.dialect.once if self.cells else ""
         steps.append(self._records())
         if self.user is None:
@@ -162,21 +163,21 @@ class Recipe:
         return f"with {body}\n" + "\nunion all\n".join(rows)
 
     def facts(self) -> dict[str, object]:
-        """Return what is asked, wherever the table lies: the same for equals.
+        """Return the parameters of the recipe without the source and the engine.
 
-        A ledger compares it: an answer for rows is none for users.
+        A ledger compares them: an answer with other parameters is not reused.
         """
         asked = {**dataclasses.asdict(self), "source": None, "text": None}
-        del asked["long"], asked["dialect"]  # matters of types, and of the engine
-        for name in ("edges", "cells"):  # terms without them are as they were
+        del asked["long"], asked["dialect"]  # depend on types and the engine alone
+        for name in ("edges", "cells"):  # stored terms of older versions lack them
             if not asked[name]:
                 del asked[name]
         return asked
 
     def survey(self, numbers: list[tuple[str, tuple[float, float]]]) -> str:
-        """Return what counts records that are left out, and numbers beyond their ends.
+        """Return SQL that counts records left out, and numbers beyond their bounds.
 
-        For the owner of the records alone, as is `survey_of_limits`.
+        For the owner of the records alone, like `survey_of_limits`.
         """
         user = "false"
         if self.user is not None:
@@ -197,13 +198,13 @@ class Recipe:
             f"sum(case when {what} then 1 else 0 end) as {name}"
             for name, what in counted.items()
         ]
-        # Within a step, as engines name their sources in front of the first one.
+        # Engines insert their sources before the first step, so there must be one.
         text = f"  select {_lines(['count(*) as records', *columns])}\n"
         text += f"  from {self.source} as source"
         return f"with facts as (\n{text})\nselect * from facts"
 
     def survey_of_limits(self, limits: Sequence[tuple[int, int]]) -> str:
-        """Return what counts the records that limits (groups, records) leave."""
+        """Return SQL that counts the records kept under limits (groups, records)."""
         _, records = self._records()
         first = f"with records as (\n{records})"
         if self.user is None:
@@ -221,7 +222,7 @@ class Recipe:
 
     @property
     def absent(self) -> int:
-        """What stands for a number that is missing: no number becomes it."""
+        """Integer for a missing number; no number is rounded to it."""
         return -(1 << self.bits) - 1
 
     # ---- steps -------------------------------------------------------------------
@@ -232,14 +233,14 @@ class Recipe:
 
     @property
     def _numbers(self) -> list[str]:
-        """What is made of a record's numbers: integers, places of bins, and cells."""
+        """Columns computed from a record's numbers: integers, bins, and cells."""
         bins = [f"b{j}" for j in range(len(self.edges))]
         bins += [f"c{j}" for j in range(len(self.cells))]
         return [*(f"s{i}" for i in range(len(self.values))), *bins]
 
     @property
     def _sums(self) -> dict[str, str]:
-        """What is summed of a record, by the name of its sum."""
+        """SQL of the terms that a record adds, by the name of the sum."""
         one = 2**self.bits
         found = {f"n{i}": self._present(i, "1") for i in range(len(self.values))}
         found |= {f"s{i}": self._present(i, f"s{i}") for i in range(len(self.values))}
@@ -252,11 +253,11 @@ class Recipe:
         return found
 
     def _present(self, i: int, number: str) -> str:
-        """Return what a record adds whose number may be missing."""
+        """Return SQL of a record's term, 0 if number i is missing."""
         return f"case when s{i} <> {self.absent} then {number} else 0 end"
 
     def _records(self) -> tuple[str, str]:
-        """Take the records that have a group and a user; a number may be missing."""
+        """Select the records with a group and a user; numbers may be missing."""
         columns = [f"{self._cell(name)} as g{i}" for i, name in enumerate(self.by)]
         columns = columns or ["0 as g0"]
         whole = [f"{self._column(name)} is not null" for name in self.by]
@@ -289,9 +290,9 @@ class Recipe:
         return "records", text
 
     def _bin(self, name: str, edges: tuple[float, ...]) -> str:
-        """Return the place of a number's bin, -1 outside: null and NaN are below none.
+        """Return SQL of a number's bin, -1 outside the edges, for null and for NaN.
 
-        Spark and DuckDB have NaN above all numbers.
+        Null is below no edge. Spark and DuckDB sort NaN above all numbers.
         """
         number = f"cast({self._column(name)} as double)"
         whens = [
@@ -302,14 +303,14 @@ class Recipe:
         return f"case {' '.join(whens)} else -1 end"
 
     def _cell_of(self, name: str, bounds: tuple[float, float], cells: int) -> str:
-        """Return the place of a number's cell, -1 of one that is missing.
+        """Return SQL of a number's cell, -1 if the number is missing.
 
-        By the operations of `cells_of` of tables, double for double.
+        It uses the operations of `cells_of` in fastdp.tables: the doubles are the same.
         """
         (low, high), number = bounds, f"cast({self._column(name)} as double)"
         held = f"least(greatest({number}, {_double(low)}), {_double(high)})"
         scale = _double(cells_in_half(bounds, cells))
-        # A difference of halves has no overflow.
+        # The difference of halves cannot overflow.
         place = f"floor(({held} * 0.5e0 - {_double(low / 2)}) * {scale})"
         return (
             f"case when {self._column(name)} is null or isnan({number}) then -1\n"
@@ -317,13 +318,13 @@ class Recipe:
         )
 
     def _integer(self, number: str, bounds: tuple[float, float], *, alone: bool) -> str:
-        """Return floor(u 2**bits + 1/2), u the place between the bounds in [-1, 1].
+        """Return SQL of floor(u 2**bits + 1/2), with the number mapped to u in [-1, 1].
 
-        `alone`: u is the number over the larger bound.
+        `alone`: u is the number divided by the larger bound.
 
-        Exact but for u itself: 2 u, its floor and half of an integer are no roundings.
-        u is the difference times a constant, as our kernels have it: a product takes a
-        quarter of a division's time, and the integer is held to its bounds after both.
+        Only u itself is rounded: 2 u, its floor and half of an integer are exact.
+        u is the difference from the center times a constant, as in our kernels: a
+        product takes a quarter of a division's time. The integer is clamped at the end.
         """
         low, high = bounds
         half = max(-low, high) if alone else high / 2 - low / 2
@@ -338,10 +339,11 @@ class Recipe:
         )
 
     def _kept(self) -> list[tuple[str, str]]:
-        """Keep so many groups of a user at most, and so many records in each.
+        """Keep at most `groups` groups of a user, and `records` records in each.
 
-        Both choices are by tags of their own, so that their order is no matter: what
-        leaves the most out comes first. Counts alone are one number a user and group.
+        Each choice has its own tags, so their order does not matter: the choice that
+        drops the most comes first. If only counts are asked, a user has one number for
+        each group.
         """
         if not self._numbers:
             mine = (
@@ -351,7 +353,7 @@ class Recipe:
             return [("mine", mine), ("kept", self._chosen("mine"))]
         keys, listed = self._keys, ", ".join(self._numbers)
         tag = self._hash("record", ["u", *keys.split(", "), *self._numbers, "copy"])
-        # Equal records are told apart by a number, so that each has its own tag.
+        # Number equal records, so that each has its own tag.
         numbered = (
             f"  select *, row_number() over (partition by u, {keys}, {listed}\n"
             "    order by 1) as copy\n  from chosen"
@@ -385,7 +387,7 @@ class Recipe:
         return f"  select {_lines(columns)}\n  from {source} group by {self._keys}"
 
     def _shown(self) -> str:
-        """Show all public keys, or those that occur: these go to a selection."""
+        """Show all public keys, or all keys that occur, for a private selection."""
         names = ["users", "n", *self._sums]
         last = ", -1 as tree, -1 as cell" if self.cells else ""
         if not self.public:
@@ -397,7 +399,7 @@ class Recipe:
         )
 
     def _cells(self, source: str) -> list[str]:
-        """Return what counts the records of each group by cell."""
+        """Return SQL that counts the records of each group by cell."""
         place = ["0"] if self.public else []
         zeros = ["0"] * len(self._sums)
         return [
@@ -409,7 +411,7 @@ class Recipe:
     # ---- words -------------------------------------------------------------------
 
     def _column(self, name: str) -> str:
-        """Return a column of the source, whatever else is called like it."""
+        """Return a qualified column of the source: steps may have the same name."""
         return f"source.{self.dialect.quoted(name)}"
 
     def _cell(self, name: str) -> str:
@@ -417,7 +419,7 @@ class Recipe:
         return _text(cell) if name in self.text else cell
 
     def _hash(self, what: str, parts: list[str]) -> str:
-        """Return a hash of the salt, what is chosen, and a user's own cells."""
+        """Return SQL that hashes the salt, the purpose, and a user's own cells."""
         words = self.dialect
         first = f"{words.salt}, '{what}'"
         if self.hash == "engine":
@@ -430,19 +432,19 @@ class Recipe:
 
 
 def cells_in_half(bounds: tuple[float, float], cells: int) -> float:
-    """Return how many cells are as wide as a half of the width of the bounds."""
+    """Return the number of cells in a unit, computed from half widths."""
     return cells / (bounds[1] / 2 - bounds[0] / 2)
 
 
 def tag(salt: str, what: str, parts: list[object]) -> str:
-    """Return what `hash="sha256"` gives for a user's cells, as any engine can."""
+    """Return the hash of a user's cells that `hash="sha256"` gives in any engine."""
     texts = [str(part) for part in parts]
     framed = "".join(f"{len(text.encode())}:{text}" for text in texts)
     return hashlib.sha256(f"{salt}{what}{framed}".encode()).hexdigest()
 
 
 def _first(most: int, place: str, order: str, source: str) -> str:
-    """Return the rows whose place in an order is at most `most`."""
+    """Return SQL of the rows whose place in an order is at most `most`."""
     name = f"place_in_{source}"
     return (
         f"  select * from (select *, {place} over ({order}) as {name}\n"
@@ -451,7 +453,7 @@ def _first(most: int, place: str, order: str, source: str) -> str:
 
 
 def _double(value: float) -> str:
-    """Return a double as SQL reads it, to the last bit."""
+    """Return a double as SQL that reads back the same bits."""
     return f"cast('{value!r}' as double)"
 
 
@@ -464,7 +466,7 @@ def _clamped(total: str) -> str:
 
 
 def _lines(parts: list[str], between: str = ", ") -> str:
-    """Return parts, a line each."""
+    """Join parts, one on each line."""
     if between == ", ":
         return ",\n    ".join(parts)
     return f"\n    {between.strip()} ".join(parts)

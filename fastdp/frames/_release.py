@@ -104,10 +104,10 @@ def release(
     for name, m in laws.items():
         if name in names:
             raise ParameterError(f"columns and keys must differ, got {name!r} in both")
-        m.event()  # one without its sensitivity is refused, before the frame is read
+        m.event()  # refuse a missing sensitivity before the frame is read
     check_ledger(ledger, label, budgets, source, stream)
     if _tables.is_spark(frame):
-        _cells(frame.limit(0), names, laws)  # types are refused before anything runs
+        _cells(frame.limit(0), names, laws)  # refuse wrong types before a task runs
     shown, cells = _cells(frame, names, laws)
     if ledger is None:
         noisy = {name: m.release(x, stream=stream) for name, (m, x) in cells.items()}
@@ -296,14 +296,14 @@ def tally(
 
 
 def tallied(mechanism: FrequencyOracle, column: str, part: Any) -> bytes:
-    """Return the tally of a task's reports: attempts agree to the last bit."""
+    """Return the pickled tally of a task's reports: repeated attempts agree exactly."""
     return pickle.dumps(tally(part, mechanism, column=column))
 
 
 def merged(
     mechanism: FrequencyOracle, parts: Iterable[bytes]
 ) -> Aggregator[FrequencyEstimate]:
-    """Return what the tallies of tasks are together."""
+    """Merge the tallies of tasks."""
     found = mechanism.aggregator()
     for part in parts:
         found.merge(pickle.loads(part))
@@ -368,7 +368,7 @@ def _cells(
     table = _tables.read("frame", frame, [*names, *laws])
     for name in laws:
         column = _tables.numbers(table.column(name))
-        _doorway.enter(name, column.slice(0, 0))  # refused by its type
+        _doorway.enter(name, column.slice(0, 0))  # refuse wrong types
         table = table.set_column(table.column_names.index(name), name, column)
     table = _tables.in_order(table, names)
     cells = {

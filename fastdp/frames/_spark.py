@@ -1,8 +1,8 @@
 """Frames of Spark, classic and Connect, by public methods alone.
 
-Spark repeats tasks as it likes: here they compute what may be repeated, or write
-reports of which one attempt is put in place. What Spark says when it fails may hold
-cells: only what failed is told.
+Spark may repeat tasks. So tasks compute only results that may be repeated, or write
+reports of which one attempt is kept. Spark's error messages may contain data, so errors
+only say which step failed.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from fastdp.mechanisms.local._base import FrequencyOracle
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Names that DuckDB has for Spark's types, where they differ.
+#: DuckDB's names of Spark's types, where they differ.
 _NAMES = {"INT": "INTEGER", "STRING": "VARCHAR", "VOID": _engines.NULLS}
 _NAMES |= {"TIMESTAMP_NTZ": "TIMESTAMP"}
 
-#: Tasks that look for the folder before anything is charged; all do before they draw.
+#: Number of tasks that look for the folder before anything is charged. Each task looks
+#: again before it draws.
 _LOOKS = 8
 
 _UNSEEN = (
@@ -34,7 +35,7 @@ _UNSEEN = (
     "worker does not see it: write to a disk that all of them mount"
 )
 
-#: Columns of fixed width, by the committer that shows one attempt of a task.
+#: Write columns of fixed width, and commit only one attempt of each task.
 _PLAIN = {
     "compression": "none",
     "parquet.enable.dictionary": "false",
@@ -60,7 +61,7 @@ class Spark(_engines.Engine):
     def close(self) -> None:
         """Drop the views."""
         for view in self._views.values():
-            with contextlib.suppress(Exception):  # a session that has just ended
+            with contextlib.suppress(Exception):  # the session may just have ended
                 self._source.sparkSession.catalog.dropTempView(view)
 
     def list_keys(self, keys: pa.Table, by: Sequence[str]) -> None:
@@ -71,14 +72,14 @@ class Spark(_engines.Engine):
         self._view("keys", constants(self._source, _engines.cast_keys(keys, by, types)))
 
     def empty(self, names: Sequence[str]) -> str:
-        """Make a table of no rows with such columns of the source; return its name."""
+        """Make an empty table with these columns of the source; return its name."""
         self._view("no_rows", self._source.select(*names).limit(0))
         return "no_rows"
 
     def run(
         self, sql: str, salt: str, progress: Callable[[float], object] | None
     ) -> pa.Table:
-        """Return what the recipe gives."""
+        """Run the recipe's SQL."""
         if self.table not in self._views:
             self._view(self.table, self._source)
         named = [f"{name} as (select * from {v})" for name, v in self._views.items()]
@@ -99,13 +100,13 @@ def table(name: str, frame: Any, wanted: Sequence[str]) -> Any:
 
 
 def constants(frame: Any, table: pa.Table) -> Any:
-    """Return a table in the session of `frame`; the first column has the receipts."""
+    """Return a table in frame's session, with the receipts on its first column."""
     held = {k.decode(): v.decode() for k, v in (table.schema.metadata or {}).items()}
     make = frame.sparkSession.createDataFrame
     with _tables.engine_messages("the result", "Spark"):
         if len(table):
             found = make(table)
-        else:  # which Connect refuses
+        else:  # Spark Connect refuses an empty table
             found = make(type(table).from_pylist([{}], table.schema)).limit(0)
         return found.withMetadata(table.column_names[0], held) if held else found
 
@@ -119,7 +120,7 @@ def randomize(
     drawn = _tables.signed(_release.randomized(empty, columns))
     names = list(frame.columns)
     _engines.require_distinct(names)
-    # Signs in the names of columns are no matter to SQL, but to `mapInArrow`.
+    # Rename the columns: `mapInArrow` refuses some characters in names.
     named = frame.toDF(*(f"c{i}" for i in range(len(names))))
     laws = {f"c{names.index(name)}": m for name, m in columns.items()}
     reports = constants(frame, drawn.rename_columns(list(laws))).schema
@@ -153,7 +154,7 @@ def tallies(frame: Any, mechanism: FrequencyOracle, column: str) -> list[bytes]:
 
 @contextlib.contextmanager
 def _shared(frame: Any, probe: Path) -> Iterator[None]:
-    """Keep a file in a folder meanwhile; refuse one that a worker does not see."""
+    """Keep a probe file in the folder; refuse a folder that a worker does not see."""
     try:
         probe.parent.mkdir(parents=True, exist_ok=True)
         probe.touch()
@@ -178,7 +179,7 @@ def _look(probe: Path, source: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
 def _reports(
     laws: Any, probe: Path, source: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    if not probe.exists():  # a worker that came since would keep what it writes
+    if not probe.exists():  # a new worker without the folder would lose its reports
         raise FastDPError(_UNSEEN)
     for batch in source:
         yield _tables.signed(_release.randomized(batch, laws))
@@ -192,10 +193,10 @@ def _tally(
 
 
 def _checked(name: str, frame: Any, wanted: Sequence[str]) -> Any:
-    """Return columns of a DataFrame that has them, has an end, and a live session."""
+    """Return columns of a DataFrame; refuse streams, and sessions that have ended."""
     try:
         frame.sparkSession.sql("select 1").collect()
-    except Exception as error:  # each version has its own
+    except Exception as error:  # each version of Spark has its own type
         raise FastDPError(
             f"{name} is of a Spark session that was stopped or does not answer "
             f"({type(error).__name__}): make it again in one that runs"

@@ -1,7 +1,7 @@
 """Frames in and out: any library's rows as an Arrow table, and back as its kind.
 
-Names, types and the number of rows are public; what a cell holds never reaches a
-message, also not by way of a library's own.
+Names, types and the number of rows are public. The content of a cell never reaches a
+message, not even through a library's own message.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 
 _Array: TypeAlias = "np.ndarray[Any, Any]"
 
-#: Ends a text in an array of bytes, which drops zeros there; a null is empty.
+#: Added to the end of a text in an array of bytes: numpy drops trailing zeros, and an
+#: empty entry is a null.
 _END = b"\x01"
 
-#: Key of a ledger's receipts in what is handed back.
+#: Key of a ledger's receipts in the metadata of the result.
 RECEIPTS = "fastdp receipts"
 
 _INT64 = np.iinfo(np.int64)
@@ -33,10 +34,10 @@ _INT64 = np.iinfo(np.int64)
 #: Ticks per second of the units coarser than DuckDB's, which is the microsecond.
 _A_SECOND = {"s": 1, "ms": 1000}
 
-#: So many columns of a source are named where one is not there.
+#: If a column is missing, the error lists at most this many columns of the source.
 _NAMED = 30
 
-#: Most digits of a decimal of 128 bits.
+#: Maximum number of digits of a decimal of 128 bits.
 _DIGITS = 38
 
 
@@ -46,7 +47,7 @@ def arrow() -> Any:
     Raises
     ------
     FastDPError
-        It is not there.
+        pyarrow is not installed.
     """
     try:
         import pyarrow
@@ -69,7 +70,7 @@ def is_spark(x: object) -> bool:
 
 
 def tasks_of(x: object) -> Any:
-    """Return the module for a frame whose rows are an engine's tasks, or None."""
+    """Return the module for a frame of an engine with tasks (Spark, ...), or None."""
     if is_spark(x):
         from fastdp.frames import _spark
 
@@ -87,7 +88,7 @@ def tasks_of(x: object) -> Any:
 
 @contextlib.contextmanager
 def constant_messages(name: str) -> Iterator[None]:
-    """Refuse what Arrow refuses, in words that no cell can change."""
+    """Replace Arrow's errors by one whose message does not depend on cells."""
     try:
         yield
     except FastDPError:
@@ -100,10 +101,10 @@ def constant_messages(name: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def engine_messages(name: str, engine: str) -> Iterator[None]:
-    """Tell that an engine failed, in words that no cell can change."""
+    """Replace an engine's errors by one whose message does not depend on cells."""
     try:
         yield
-    except Exception as error:  # each engine and version has its own
+    except Exception as error:  # each engine and version has its own type
         raise FastDPError(
             f"{name} cannot be evaluated by {engine} ({type(error).__name__}): a step "
             f"of its plan fails, or the engine was stopped; {engine}'s log says more"
@@ -111,7 +112,7 @@ def engine_messages(name: str, engine: str) -> Iterator[None]:
 
 
 def check_frame(name: str, frame: Any) -> None:
-    """Refuse what offers no stream of rows, and say the way out."""
+    """Refuse objects without Arrow's stream of rows; the error says what to do."""
     if is_of(frame, "polars", "LazyFrame"):
         raise DTypeError(f"{name} must be evaluated, a LazyFrame is a plan: collect it")
     if tasks_of(frame) is not None:
@@ -129,7 +130,7 @@ def check_frame(name: str, frame: Any) -> None:
 
 
 def columns_of(name: str, value: str | Iterable[str]) -> tuple[str, ...]:
-    """Return names of columns, each once; one string is one name."""
+    """Return names of columns; a string is one name, and repeated names are refused."""
     names = (value,) if isinstance(value, str) else value
     if not isinstance(names, Iterable):
         raise DTypeError(f"{name} must be a str or strings, got {type(value).__name__}")
@@ -142,7 +143,7 @@ def columns_of(name: str, value: str | Iterable[str]) -> tuple[str, ...]:
 
 
 def require_columns(name: str, there: Sequence[str], wanted: Iterable[str]) -> None:
-    """Refuse a frame in which a column is not there, or not there once."""
+    """Refuse a frame in which a column is missing or occurs more than once."""
     for column in wanted:
         if there.count(column) != 1:
             raise ParameterError(
@@ -157,8 +158,9 @@ def read(
 ) -> pa.Table:
     """Return named columns of a frame as a table; its stream is read once.
 
-    A column of Python objects has no type but what its values are, which would show:
-    it is text, and one of `numbers` is floats. Each object is read by itself.
+    The type of a column of Python objects would be inferred from its values, and reveal
+    them. So such a column becomes text, or floats if it is in `numbers`. Each object is
+    read by itself.
     """
     pa = arrow()
     if is_spark(frame):
@@ -179,7 +181,7 @@ def read(
 
 
 def _array(column: Any, number: bool) -> Any:
-    """Return a column of pandas as Arrow's."""
+    """Return a pandas column as an Arrow column."""
     pa = arrow()
     if not _has_objects(column.dtype):
         frame = column.to_frame("only")
@@ -191,7 +193,7 @@ def _array(column: Any, number: bool) -> Any:
 
 
 def _has_objects(dtype: Any) -> bool:
-    """Tell whether pandas holds Python objects, whose types Arrow would infer."""
+    """Tell whether a pandas dtype holds objects, whose types Arrow would infer."""
     categories = getattr(dtype, "categories", None)
     if categories is not None:
         return _has_objects(getattr(categories, "dtype", None))
@@ -200,9 +202,10 @@ def _has_objects(dtype: Any) -> bool:
 
 
 def readable(rows: Any, wanted: Sequence[str] | None) -> Any:
-    """Return rows of which DuckDB reads every cell; one that it would refuse is null.
+    """Return rows in which DuckDB can read every cell; refused cells become null.
 
-    Arrow takes any bytes as text. Times that DuckDB would multiply are made its own.
+    Arrow accepts any bytes as text. Timestamps are converted to DuckDB's unit here,
+    because its own conversion may overflow.
     """
     pa = arrow()
     if isinstance(rows, pa.RecordBatchReader):
@@ -226,7 +229,7 @@ def readable(rows: Any, wanted: Sequence[str] | None) -> Any:
 
 
 def own_type(type_: Any) -> Any:
-    """Return the type by which DuckDB reads a type of Arrow, in files too."""
+    """Return the Arrow type to which a type is converted for DuckDB, also in files."""
     pa = arrow()
     types = pa.types
     if types.is_dictionary(type_) or types.is_run_end_encoded(type_):
@@ -241,7 +244,7 @@ def own_type(type_: Any) -> Any:
 
 
 def _owned(column: Any) -> Any:
-    """Return a column in its `own_type`; times that are none there are null."""
+    """Convert a column to its `own_type`; times out of its range become null."""
     pa = arrow()
     from pyarrow import compute
 
@@ -261,8 +264,8 @@ def _owned(column: Any) -> Any:
 def leave(frame: Any, table: pa.Table) -> Any:
     """Return constants as a frame of the kind of `frame`.
 
-    A DuckDB relation stands on a table in memory, in the connection of `frame`; what
-    comes from another library stays a pyarrow Table.
+    A DuckDB relation is made from a table in memory, in the connection of `frame`. For
+    frames of other libraries the result is a pyarrow Table.
     """
     if is_of(frame, "pandas", "DataFrame"):
         found = _as_pandas(table)
@@ -285,7 +288,7 @@ def leave(frame: Any, table: pa.Table) -> Any:
 
 
 def none_of(frame: Any) -> Any:
-    """Return a frame of the kind of `frame` for `leave`, without its rows."""
+    """Return a frame without rows of the kind of `frame`, for `leave`."""
     if is_of(frame, "pandas", "DataFrame"):
         return frame.iloc[:0].copy()
     if is_of(frame, "polars", "DataFrame"):
@@ -296,7 +299,7 @@ def none_of(frame: Any) -> Any:
 
 
 def _as_pandas(table: pa.Table) -> Any:
-    """Return a pandas frame; dates that Python has not come as numpy's."""
+    """Return a pandas frame; dates beyond Python's range become numpy's."""
     with contextlib.suppress(ValueError, OverflowError):
         return table.to_pandas()
     return table.to_pandas(date_as_object=False)
@@ -316,7 +319,7 @@ def joined(keys: pa.Table, columns: Mapping[str, _Array]) -> pa.Table:
 
 
 def signed(table: Any) -> Any:
-    """Return unsigned integers in the next wider type, for engines that have none."""
+    """Convert unsigned integers to the next wider signed type, for Spark."""
     pa = arrow()
     wider = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64()}
     for place, field in enumerate(table.schema):
@@ -330,7 +333,7 @@ def signed(table: Any) -> Any:
 
 
 def check_key(name: str, type_: Any) -> None:
-    """Refuse a key that is no integer, text, bool, date, time or decimal."""
+    """Refuse keys other than integers, text, bools, dates, times and decimals."""
     types = arrow().types
     text = types.is_string(type_) or types.is_large_string(type_)
     if types.is_dictionary(type_):
@@ -350,11 +353,11 @@ def check_key(name: str, type_: Any) -> None:
 
 
 def plain(column: Any) -> Any:
-    """Return a column without dictionary, and text as strings of one kind."""
+    """Decode a dictionary column, and convert large strings and views to one type."""
     pa = arrow()
     types = pa.types
     if types.is_dictionary(column.type):
-        if types.is_string_view(column.type.value_type):  # of which Arrow takes none
+        if types.is_string_view(column.type.value_type):  # Arrow cannot decode it
             column = column.cast(pa.dictionary(pa.int64(), pa.large_string()))
         column = column.cast(column.type.value_type)
     if types.is_large_string(column.type) or types.is_string_view(column.type):
@@ -363,7 +366,7 @@ def plain(column: Any) -> Any:
 
 
 def with_text(table: pa.Table, kind: str) -> pa.Table:
-    """Return a table whose text is of a kind: "large_string" holds more than 2 GiB."""
+    """Convert text to a type: "large_string" can hold more than 2 GiB."""
     pa = arrow()
     for place, name in enumerate(table.column_names):
         column = table.column(name)
@@ -374,7 +377,7 @@ def with_text(table: pa.Table, kind: str) -> pa.Table:
 
 
 def in_order(table: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """Return a table sorted by its keys, nulls last, each key once."""
+    """Return a table sorted by its keys, nulls last; refuse repeated keys."""
     from pyarrow import compute
 
     for name in keys:
@@ -392,7 +395,7 @@ def in_order(table: pa.Table, keys: Sequence[str]) -> pa.Table:
 
 
 def _any_twice(keys: pa.Table) -> bool:
-    """Return whether two rows of a sorted table are equal, null to null."""
+    """Tell whether two rows of a sorted table are equal; nulls equal each other."""
     from pyarrow import compute
 
     twice: Any = True
@@ -405,10 +408,10 @@ def _any_twice(keys: pa.Table) -> bool:
 
 
 def packed(column: pa.ChunkedArray, *, public: bool = True) -> _Array:
-    """Return keys as a ledger stores them: integers, or bytes that show all texts.
+    """Return keys as a ledger stores them: integers, or bytes that encode any text.
 
-    Bytes of keys that are not public are objects: an array as wide as the longest of
-    them would show its width by what it takes.
+    Keys that are not public are bytes objects: an array of fixed width would reveal the
+    length of the longest key.
     """
     types = arrow().types
     column = column.cast(_stored_type(column.type))
@@ -424,7 +427,7 @@ def packed(column: pa.ChunkedArray, *, public: bool = True) -> _Array:
 
 
 def _stored_type(type_: Any) -> Any:
-    """Return the integers of a date or time: some days have no text."""
+    """Return the integer type that stores a date or time: some days have no text."""
     pa = arrow()
     if not pa.types.is_temporal(type_):
         return type_
@@ -432,7 +435,7 @@ def _stored_type(type_: Any) -> Any:
 
 
 def unpacked(keys: _Array, type_: Any) -> Any:
-    """Return what `packed` made as a column of the keys' type."""
+    """Invert `packed`: return a column of the keys' type."""
     pa = arrow()
     stored = _stored_type(type_)
     if keys.dtype.kind != "S":
@@ -445,7 +448,7 @@ def unpacked(keys: _Array, type_: Any) -> Any:
 
 
 def numbers(column: pa.ChunkedArray) -> Any:
-    """Return a column that the doorway takes: sums of 128 bits saturate to 64."""
+    """Return a column for the doorway; sums of 128 bits are clamped to int64."""
     pa = arrow()
     from pyarrow import compute
 
@@ -460,6 +463,6 @@ def numbers(column: pa.ChunkedArray) -> Any:
 
 
 def _ends(type_: Any) -> tuple[int, int]:
-    """Return the ends of int64 that a decimal type holds."""
+    """Return the range of int64, cut to the numbers that a decimal type can hold."""
     most = 10**type_.precision - 1
     return max(_INT64.min, -most), min(_INT64.max, most)

@@ -1,4 +1,4 @@
-"""Reports of rows as files: drawn into a staged folder, seen under their name alone."""
+"""Reports of rows as files, written to a hidden folder that is then renamed."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from fastdp.ledger import Ledger
 from fastdp.ledger._terms import canonical, law_of
 from fastdp.mechanisms.local._base import FrequencyOracle
 
-#: What readers of files take for a pattern.
+#: Characters that file readers take for a pattern.
 _PATTERN = set("[]{}*?\\")
 
-#: Where the receipts of a ledger lie in a folder; readers skip the underscore.
+#: File with a ledger's receipts in a folder; readers skip names with an underscore.
 _RECEIPTS = "_receipts.json"
 
 
 def checked_path(path: object) -> Path:
-    """Return a folder to be written, by its absolute path."""
+    """Return the absolute path of a folder to write."""
     if not isinstance(path, (str, os.PathLike)):
         raise DTypeError(
             f"path must be a folder to write, got {type(path).__name__}: what an "
@@ -46,19 +46,19 @@ def write_once(
     label: str | None,
     budgets: Any,
 ) -> None:
-    """Have a folder written and put in its place, or find it there.
+    """Write a folder under another name and rename it, unless it exists already.
 
     Parameters
     ----------
     path : Path
-        Of `checked_path`.
+        From `checked_path`.
     write : callable
-        Called with a folder beside it that is not there: draws, and writes the reports
-        with columns of fixed width and without compression.
+        Called with the path of a folder next to `path` that does not exist yet: draws
+        and writes the reports, with columns of fixed width and without compression.
     laws : dict of str to local randomizer
-        What is drawn.
+        The randomizer of each column.
     ledger, label, budgets
-        Where it is charged. Without a ledger the folder must not exist.
+        Where the reports are charged. Without a ledger the folder must not exist.
     """
     if ledger is None:
         if path.exists():

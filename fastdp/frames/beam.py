@@ -42,7 +42,7 @@ _WINDOW, _PANE = (
     (None, None) if beam is None else (_DoFn.WindowParam, _DoFn.PaneInfoParam)
 )
 
-#: Windows whose bounds no element decides.
+#: Windows whose bounds do not depend on the elements.
 _PUBLIC_WINDOWS = ("GlobalWindows", "FixedWindows", "SlidingWindows")
 
 _INT64 = 2**63 - 1
@@ -80,7 +80,7 @@ class Tally(_CombineFn):  # type: ignore[misc]
         self._mechanism, self._column = mechanism, column
 
     def create_accumulator(self) -> Any:
-        """Return a tally of nothing."""
+        """Return an empty tally."""
         return self._mechanism.aggregator()
 
     def add_input(self, accumulator: Any, batch: Any) -> Any:
@@ -91,7 +91,7 @@ class Tally(_CombineFn):  # type: ignore[misc]
         return accumulator.merge(found)
 
     def merge_accumulators(self, accumulators: Iterable[Any]) -> Any:
-        """Return what tallies are together."""
+        """Merge tallies."""
         return sum(accumulators, self._mechanism.aggregator())
 
     def extract_output(self, accumulator: Any) -> Any:
@@ -163,7 +163,7 @@ class Release(_PTransform):  # type: ignore[misc]
         check_name("label", label)
         event = composed(m.event() for m in laws.values())
         with ledgers.open(ledger) as book, contextlib.suppress(BudgetExceededError):
-            book.preview(event, budgets=names)  # what is stored needs no budget
+            book.preview(event, budgets=names)  # stored answers need no budget
         self._sums = _Sums(listed, list(laws))
         self._draw = _Draw(listed, laws, ledger, label, names)
 
@@ -204,7 +204,7 @@ class _Sums(_CombineFn):  # type: ignore[misc]
     def add_input(self, sums: Counter[Any], row: Any) -> Any:
         cells = row if isinstance(row, Mapping) else row._asdict()
         key = tuple(cells.get(n) for n in self._names)
-        with contextlib.suppress(TypeError):  # a cell that no key can be
+        with contextlib.suppress(TypeError):  # an unhashable cell is no key
             if key in self._known:
                 for name in self._columns:
                     sums[key, name] += _integer(cells.get(name))
@@ -225,7 +225,7 @@ class _Sums(_CombineFn):  # type: ignore[misc]
 
 
 class _Draw(_DoFn):  # type: ignore[misc]
-    """Charge, draw and store by the label of a firing, or read what was stored."""
+    """Charge, draw and store under the label of a firing, or read the stored answer."""
 
     def __init__(self, keys: Any, laws: Any, ledger: str, *charge: Any) -> None:
         self._keys, self._laws, self._ledger = keys, laws, ledger
@@ -251,14 +251,14 @@ class _Draw(_DoFn):  # type: ignore[misc]
 
 
 def _label(label: str, window: Any, pane: Any) -> str:
-    """Return the label of a firing: bounds of windows and numbers of firings."""
+    """Return the label of a firing, from the window's bounds and its own number."""
     if not isinstance(window, beam.transforms.window.GlobalWindow):
         label = "/".join((label, _named(window.start), _named(window.end)))
     return f"{label}/firing {pane.index + 1}" if pane.index > 0 else label
 
 
 def _named(time: Any) -> str:
-    """Return a time as text; years that have no date as microseconds."""
+    """Return a time as text; in microseconds if it is out of the range of dates."""
     try:
         return str(time.to_rfc3339())
     except (OverflowError, ValueError):
