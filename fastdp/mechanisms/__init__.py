@@ -5,7 +5,7 @@ and one out of its domain with ParameterError. Docstrings name what else can fai
 """
 
 from fastdp import _public
-from fastdp.mechanisms import pate as pate  # its kind is known by name to from_json
+from fastdp.mechanisms import pate as pate  # from_json must find its class by name
 from fastdp.mechanisms._base import Mechanism
 from fastdp.mechanisms.choices.median import smooth_median
 from fastdp.mechanisms.choices.noisy_max import (

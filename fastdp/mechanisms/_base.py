@@ -1,4 +1,4 @@
-"""What every mechanism has: identity and the cost methods; readings of added noise."""
+"""Base classes of mechanisms: identity, cost methods, and those of added noise."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from fastdp.mechanisms._json import (
 
 ADD = NeighboringRelation.ADD_OR_REMOVE_ONE
 
-#: The event of a kind of noise.
+#: Event class of a kind of noise.
 Noise = TypeVar("Noise", bound=Event, covariant=True)
 
 _INT64 = np.iinfo(np.int64)
@@ -49,7 +49,7 @@ class Mechanism(ABC):
 
     __slots__ = ("_arguments",)
 
-    #: Whether the arguments are all there is to it, so that JSON can state it.
+    #: Whether the arguments describe the mechanism completely, so that JSON can.
     _stated: ClassVar[bool] = True
 
     #: Whether `release` takes one argument and returns an array or a number, of a dtype
@@ -64,7 +64,7 @@ class Mechanism(ABC):
 
     @classmethod
     def _not_default(cls, **arguments: Any) -> tuple[tuple[str, Any], ...]:
-        """Return arguments by name but those at the constructor's default."""
+        """Return the arguments that differ from the constructor's defaults, by name."""
         usual = defaults_of(cls)
         return tuple(
             (name, value)
@@ -102,7 +102,7 @@ class Mechanism(ABC):
         Raises
         ------
         DTypeError
-            The mechanism has a memory: one made again would draw, and cost, another.
+            The mechanism has a memory: a copy would draw, and cost, anew.
         """
         if not self._stated:
             raise DTypeError(
@@ -189,7 +189,7 @@ class Additive(Mechanism, Generic[Noise]):
     def _calibrated_for(
         self, sensitivity: Real | None, neighboring_relation: Relation
     ) -> list[tuple[str, Any]]:
-        """Freeze what the noise was made for; return the arguments that say it."""
+        """Freeze sensitivity and relation; return the arguments that state them."""
         exact = None
         shown: list[tuple[str, Any]] = []
         if sensitivity is not None:
@@ -369,8 +369,8 @@ def refuse(unknown: Mapping[str, object]) -> None:
 def int64_scalar(name: str, x: Any) -> np.int64:
     """Return an integer scalar, saturated to int64.
 
-    numpy's integers never become Python's, whose cost depends on their value: a
-    scalar's array is its ``__array__()``, for np.array goes by way of them.
+    numpy integers are never converted to Python ints, whose running time depends on the
+    value. Use ``__array__()`` to make an array of the result: np.array would convert.
     """
     if isinstance(x, np.ndarray):
         x = _arrays.data(name, x, real=False)[()]

@@ -1,10 +1,10 @@
-"""Mechanisms in words: the constructor's arguments, exact, as JSON.
+"""Mechanisms as JSON: the constructor's arguments, exactly.
 
-`{"type": "DiscreteLaplace", "scale": "1/10", ...}`: what the constructor declares as
-`Real` is a rational in a string, so that nothing is rounded on the way; numbers of
-things are integers, relations go by name, tuples are lists, a mechanism in another
-is an object like it. A mechanism needs nothing
-of its own for it: the declared types of its constructor say how each argument is read.
+`{"type": "DiscreteLaplace", "scale": "1/10", ...}`: an argument declared as `Real` is a
+rational in a string, so that nothing is rounded. Counts are integers, relations are
+written by name, tuples as lists, and a mechanism inside another as a nested object.
+A mechanism needs no code for this: the declared types of its constructor say how each
+argument is read.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from fastdp.exceptions import ParameterError
 
 Kind = TypeVar("Kind")
 
-#: Name of the form; its version is that of events.
+#: Name of the format; its version is that of events.
 FORMAT = "fastdp mechanism"
 
 
 def content_of(mechanism: Any) -> dict[str, Any]:
-    """Return the type and the arguments of a mechanism in types that JSON knows."""
+    """Return the type and the arguments of a mechanism as JSON types."""
     declared = _declared(mechanism.__class__)
     content: dict[str, Any] = {"type": type(mechanism).__name__}
     for name, value in mechanism._arguments:
@@ -40,12 +40,12 @@ def content_of(mechanism: Any) -> dict[str, Any]:
 def mechanism_of(content: object, base: type[Kind], inner: type[Any]) -> Kind:
     """Return the mechanism that `content_of` wrote: one of `base` or its subclasses.
 
-    A mechanism in it is one of `inner`, and holds no other.
+    A nested mechanism must be one of `inner`, without a further one inside.
 
     Raises
     ------
     DTypeError, ParameterError
-        Another kind, an argument that is missing, not known or out of its domain.
+        Another kind, or an argument that is missing, unknown or out of its domain.
     """
     if not isinstance(content, dict) or not isinstance(content.get("type"), str):
         raise ParameterError("a mechanism must be a JSON object with a 'type'")
@@ -73,7 +73,7 @@ def mechanism_of(content: object, base: type[Kind], inner: type[Any]) -> Kind:
 
 
 def _kinds(base: type[Any]) -> dict[str, Callable[..., Any]]:
-    """Return the mechanisms that a JSON text can state, by name."""
+    """Return the mechanisms that a JSON text can describe, by name."""
     found: dict[str, Callable[..., Any]] = (
         {} if inspect.isabstract(base) or not base._stated else {base.__name__: base}
     )
@@ -84,7 +84,7 @@ def _kinds(base: type[Any]) -> dict[str, Callable[..., Any]]:
 
 @functools.cache
 def _declared(kind: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """Return the parameters of a constructor, by name; annotations are text."""
+    """Return the parameters of a constructor by name, with annotations as text."""
     return {
         name: parameter
         for name, parameter in inspect.signature(kind).parameters.items()
@@ -103,7 +103,7 @@ def defaults_of(kind: Callable[..., Any]) -> dict[str, Any]:
 
 
 def same(default: object, value: object) -> bool:
-    """Tell whether an argument is a default, of the same type."""
+    """Tell whether an argument equals a default and has its type."""
     return type(default) is type(value) and default == value
 
 
@@ -118,7 +118,7 @@ def _written(value: Any, real: bool) -> Any:
 
 
 def _read(name: str, value: Any, real: bool) -> Any:
-    """Return an argument from JSON; a float is none, for its digits may be rounded."""
+    """Return an argument from JSON; refuse floats, whose digits may be rounded."""
     if isinstance(value, list):
         return tuple(_read(name, part, real) for part in value)
     if real and value is not None:

@@ -1,4 +1,4 @@
-"""Columns of keys and users: numbers or text, whatever holds them."""
+"""Columns of keys and users: numbers, text or bytes of any library."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fastdp.exceptions import DTypeError, ParameterError
 
 _Array = np.ndarray[Any, Any]
 
-#: What stands for nothing in a column of Python objects: None, NaN, pandas' NA and NaT.
+#: Types of missing values in a column of objects: None, NaN, pandas' NA and NaT.
 NULLS = frozenset(("NoneType", "float", "NAType", "NaTType"))
 _ABSENT = NULLS - {"float"}
 
@@ -28,13 +28,13 @@ _MAY_BE_NAN = (float, np.floating, np.datetime64, np.timedelta64, Decimal)
 #: Sort shown keys by kind first: numbers, bytes, text.
 _ORDER = {int: 0, float: 0, bytes: 1, str: 2}
 
-#: Objects that are keys by their text.
+#: Objects whose text is the key.
 _AS_TEXT = (date, time, timedelta, np.datetime64, np.timedelta64, UUID)
 
 #: Treat decimals with more digits than this as missing.
 _MOST_DIGITS = 1000
 
-#: Kinds of keys, and the types of columns that hold them, by name in any library.
+#: For each kind of key, the names of column types that hold it, in any library.
 _TYPES = {
     "number": r"u?int(8|16|32|64|128)|float(16|32|64)?|halffloat|double|bool(ean)?"
     r"|decimal.*",
@@ -43,22 +43,22 @@ _TYPES = {
     "any": r"object|null",
 }
 
-#: The values' type in the name of an encoded type of Arrow.
+#: Finds the values' type in the name of an encoded Arrow type.
 _ENCODED = re.compile(
     r"(?:dictionary<values=|run_end_encoded<.*values: )(\w+(?:\(.*?\))?).*"
 )
 
 _INTEGERS = re.compile(r"u?int(8|16|32|64)")
 
-#: Significant bits of the narrow floats, by the names that libraries have for them.
+#: Significant bits of narrow floats, by their names in the libraries.
 _BITS = {"float16": 11, "halffloat": 11, "float32": 24, "float": 24}
 
 
 def key_column(name: str, keys: Any) -> tuple[_Array, _Array]:
     """Return keys as an array that `distinct` can read, and which entries are keys.
 
-    Each entry follows from itself and the column's type alone: no record changes
-    another's key, and none raises. `key_of` says what an object is.
+    Each entry depends on its own record and the column's type alone: no record changes
+    another's key, and no value raises. `_reader` says which key an object is.
 
     Raises
     ------
@@ -103,7 +103,7 @@ def kind_of_keys(keys: Any) -> str:
 
 
 def texts_of(items: list[Any]) -> list[str | None]:
-    """Return objects as keys that are text, each by itself; None where there is none.
+    """Return each object as a key that is text, by itself; None if it is no key.
 
     Parameters
     ----------
@@ -115,20 +115,20 @@ def texts_of(items: list[Any]) -> list[str | None]:
 
 
 def presence(name: str, x: Any) -> _Array:
-    """Return which entries of a column of anything are there.
+    """Return which entries of a column of any type are present.
 
-    All but None, NaN, NA and NaT, whatever else the column holds.
+    All entries count except None, NaN, NA and NaT.
 
     Raises
     ------
     DTypeError, ParameterError
-        No column, one with a mask, or more than one dimension.
+        Not a column, a column with a mask, or more than one dimension.
     """
     own = isinstance(x, (list, tuple, np.ndarray)) or isinstance(_type(x), np.dtype)
     if not own:
         try:
             return ~np.isnan(records(name, x))
-        except DTypeError:  # the column's type alone decides
+        except DTypeError:  # depends on the column's type alone
             if not hasattr(x, "to_numpy") or _type(x) is None:
                 raise _no_column(name) from None
             if _kind_of(_type(x)) != "any":
@@ -141,13 +141,13 @@ def presence(name: str, x: Any) -> _Array:
     if listed.dtype.kind in "OT":
         return ~_nulls(listed.astype(object, copy=False))
     if listed.dtype.kind in "fMm":
-        there: _Array = listed == listed  # NaN and NaT alone differ from themselves
+        there: _Array = listed == listed  # only NaN and NaT differ from themselves
         return there
     return np.ones(len(listed), bool)
 
 
 def distinct(keys: _Array) -> tuple[_Array, _Array]:
-    """Return the distinct keys, sorted within each kind, and the place of each key."""
+    """Return the distinct keys, sorted by kind and value, and the place of each key."""
     if keys.dtype.kind != "O":
         return np.unique(keys, return_inverse=True)
     kinds = np.fromiter((_ORDER[type(key)] for key in keys), np.int8, len(keys))
@@ -162,14 +162,15 @@ def distinct(keys: _Array) -> tuple[_Array, _Array]:
 
 
 def counted(keys: Any, counts: Any) -> tuple[_Array, _Array]:
-    """Return distinct keys with a count, sorted, and the sums of their counts.
+    """Return the distinct keys with positive counts, sorted, and the sums of counts.
 
-    Sums are made of halves of 31 bits, carried, and clamped to 2**62 once.
+    High and low 31 bits are summed apart, so nothing overflows before the one clamp to
+    2**62.
 
     Raises
     ------
     DTypeError, ParameterError
-        No column of keys, or no integers of its length.
+        `keys` is not a column of keys, or `counts` are not integers of its length.
     """
     one_index(keys=keys, counts=counts)
     listed, known = key_column("keys", keys)
@@ -197,14 +198,14 @@ def _type(column: Any) -> Any:
 
 
 def _objects(items: Any) -> _Array:
-    return np.fromiter(items, object, len(items))  # lists among them stay lists
+    return np.fromiter(items, object, len(items))  # np.array would unpack inner lists
 
 
 def _listed(name: str, keys: Any) -> tuple[Any, int]:
-    """Return a list or column as an array, and the bits of its floats.
+    """Return a list or column as an array, and the significant bits of its floats.
 
-    What becomes Python objects follows from the column's type. Integers that have nulls
-    become objects too: they would else be floats, and large keys equal.
+    Integers with nulls become Python objects: as floats, different large keys would be
+    equal.
     """
     if isinstance(keys, (list, tuple)):
         return _objects(keys), 53
@@ -213,7 +214,7 @@ def _listed(name: str, keys: Any) -> tuple[Any, int]:
     type_ = _type(keys)
     if not hasattr(keys, "to_numpy") or type_ is None or getattr(keys, "ndim", 1) != 1:
         return keys, 53
-    if isinstance(type_, np.dtype):  # of pandas: numpy's own
+    if isinstance(type_, np.dtype):  # a pandas column with a numpy dtype
         return keys.to_numpy(), 53
     if not _kind_of(type_):
         raise _wrong(name, type_)
@@ -224,7 +225,7 @@ def _listed(name: str, keys: Any) -> tuple[Any, int]:
 
 
 def _said(type_: Any) -> str:
-    """Return the name of a type, or that of its values where it is encoded."""
+    """Return the name of a type, or that of the values of an encoded type."""
     categories: Any = getattr(type_, "categories", None)
     if hasattr(categories, "dtype") and str(type_) == "category":
         return _said(categories.dtype)
@@ -241,11 +242,11 @@ def _kind_of(type_: Any) -> str:
 
 def items_of(column: Any) -> list[Any]:
     """Return the objects of a column; text that is not UTF-8 is None."""
-    # Of a column of pandas and polars, of Arrow, of an array of pandas.
+    # Methods of pandas and polars columns, of Arrow columns, and of pandas arrays.
     names = ("to_list", "to_pylist", "tolist")
     try:
         items = next(getattr(column, n)() for n in names if hasattr(column, n))
-    except UnicodeDecodeError:  # Arrow does not look at what it is given
+    except UnicodeDecodeError:  # Arrow does not check that text is UTF-8
         pa: Any = sys.modules["pyarrow"]
         held = getattr(column, "array", column)
         held = held.__arrow_array__() if hasattr(held, "__arrow_array__") else held
@@ -255,8 +256,8 @@ def items_of(column: Any) -> list[Any]:
 
 
 def _plain(column: Any) -> Any:
-    """Return a column without Arrow's encoding of its values, which may hold nulls."""
-    held = getattr(column, "array", column)  # of pandas
+    """Decode an Arrow dictionary or run-end column, whose values may hold nulls."""
+    held = getattr(column, "array", column)  # pandas: the array inside the column
     if hasattr(_type(held), "pyarrow_dtype"):
         column = held.__arrow_array__()
     if not hasattr(column, "is_valid"):
@@ -272,7 +273,7 @@ def _plain(column: Any) -> Any:
 
 
 def _there(column: Any) -> _Array:
-    """Return which entries of a typed column are not null or NaN."""
+    """Return which entries of a typed column are neither null nor NaN."""
     column = _plain(column)
     if hasattr(column, "isna"):
         return ~np.asarray(column.isna(), bool)
@@ -285,11 +286,11 @@ def _there(column: Any) -> _Array:
 
 
 def _reader(kind: type, bits: int) -> Callable[[Any], Any]:
-    """Return what makes a key of an object of a kind; None where it is no key.
+    """Return the function from objects of a type to keys; None means no key.
 
-    A bool, a whole float and a whole decimal are integers; other decimals, dates and
-    UUIDs are text. Infinities and floats so large that different integers would have
-    become equal are no keys, nor is anything else.
+    Bools, whole floats and whole decimals become integers; other decimals, dates and
+    UUIDs become text. Infinities are no keys, nor are floats so large that several
+    integers round to them, nor other objects.
     """
     if kind in (int, bytes, str):
         return lambda key: key
@@ -326,7 +327,7 @@ def _of_float(key: float, most: float) -> int | float | None:
 
 
 def _of_decimal(key: Decimal) -> int | str | None:
-    """Return a decimal as an integer, or as text without zeros at its end."""
+    """Return a decimal as an integer, or as text without trailing zeros."""
     sign, digits, exponent = key.as_tuple()
     if not isinstance(exponent, int) or len(digits) + abs(exponent) > _MOST_DIGITS:
         return None
@@ -340,7 +341,7 @@ def _of_decimal(key: Decimal) -> int | str | None:
 
 
 def _text(key: Any) -> str | None:
-    """Return a key as text; None for an integer too long to write, or no UTF-8."""
+    """Return a key as text; None for an integer too long to write, or invalid UTF-8."""
     if isinstance(key, str):
         return key if key.isascii() or _is_utf8(key) else None
     if isinstance(key, bytes):
@@ -385,7 +386,7 @@ def _is_nan(item: Any) -> bool:
 
 
 def _whole(numbers: _Array) -> tuple[_Array, _Array]:
-    """Return floats as integers, and which are such that no other integer is equal."""
+    """Return floats as integers, and which equal exactly one integer."""
     most = 2.0 ** min(np.finfo(numbers.dtype).nmant + 1, 53)
     with np.errstate(invalid="ignore"):  # a signaling NaN would warn
         known = (numbers == np.floor(numbers)) & (np.abs(numbers) < most)
@@ -393,7 +394,7 @@ def _whole(numbers: _Array) -> tuple[_Array, _Array]:
 
 
 def codes(keys: _Array) -> tuple[_Array, int]:
-    """Return keys as uint64 codes below a bound; equal codes for equal keys."""
+    """Return keys as uint64 codes, equal for equal keys, and a bound above them."""
     if keys.dtype.kind in "iu" and len(keys):
         low, high = int(keys.min()), int(keys.max())
         if high - low < 4 * len(keys) + 256:

@@ -1,4 +1,4 @@
-"""What mechanisms with a memory share: one process, one object, wiped at its end."""
+"""Base of mechanisms with a memory: bound to one process, and wiped at the end."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import ClassVar, NoReturn
 from fastdp.exceptions import BudgetExceededError, DTypeError
 from fastdp.mechanisms._base import Mechanism
 
-#: All such objects of this process, and a token that a fork replaces. The process
-#: number alone would not do: in a new namespace a child can have that of its parent.
+#: All such objects of this process, and a token that a fork replaces. The process id
+#: does not suffice: in a new namespace a child can have the id of its parent.
 _living: weakref.WeakSet[Remembering] = weakref.WeakSet()
 _process = object()
 
@@ -30,8 +30,8 @@ if hasattr(os, "register_at_fork"):
 class Remembering(Mechanism):
     """Base of the mechanisms that hold private numbers between calls.
 
-    No copy, no pickle, no use in a forked child, where the memory is wiped. `_called`
-    and `_because` make the sentences of its refusals.
+    They refuse copies and pickling, and use in a forked child, where the memory is
+    wiped. `_called` and `_because` are the name and the reason in these errors.
     """
 
     __slots__ = ("__weakref__", "_home", "_lock")
@@ -55,7 +55,7 @@ class Remembering(Mechanism):
             )
 
     def _wipe(self) -> None:
-        """Overwrite what is private."""
+        """Overwrite private numbers."""
         raise NotImplementedError
 
     __eq__ = object.__eq__

@@ -17,7 +17,7 @@ from fastdp.mechanisms.choices.smooth_sensitivity import SmoothSensitivity
 
 _Array: TypeAlias = "np.ndarray[Any, Any]"
 
-#: What is released must be a double.
+#: Refuse larger values: the released value must be a double.
 _MOST_VALUE = Fraction(2) ** 1000
 
 
@@ -117,7 +117,7 @@ class PATEDivergence(Mechanism):
             _scale=multiple,
             _step=step,
         )
-        self.divergence()  # checks all of them, for one query
+        self.divergence()  # checks all arguments, for one query
 
     def divergence(self) -> float:
         """Return the Renyi divergence of the release at its order, rounded up."""
@@ -178,14 +178,14 @@ class PATEDivergence(Mechanism):
         )
 
     def _smooth(self, queries: int) -> SmoothSensitivity:
-        """Return the mechanism of the release, from public numbers alone.
+        """Return the mechanism of the release, made from public numbers alone.
 
         No smooth sensitivity exceeds the largest divergence, queries order/sigma^2.
         """
         width = Fraction(_validate.float_down(self._sigma))
         largest = Fraction(0)
         if width:
-            # with room for the rounding of sums in doubles
+            # with a margin for the rounding of sums in doubles
             largest = queries * self._order / width**2 * (1 + Fraction(1, 10**8))
         if not width or largest > _MOST_VALUE:
             raise ParameterError(

@@ -15,10 +15,10 @@ from fastdp.mechanisms.noise._grid import power_of_two
 
 _Array: TypeAlias = "np.ndarray[Any, Any]"
 
-#: Most points of a grid.
+#: Maximum number of points of a grid.
 MOST_POINTS = 2**60
 
-#: Multiples of the step up to this are doubles.
+#: The step times an integer up to this is a double.
 _MOST_MULTIPLE = 2**53
 
 _INT64 = np.iinfo(np.int64)
@@ -77,8 +77,8 @@ def on_grid(values: _Array, first: int, last: int, step: float | None) -> _Array
     """Return the number of each record's point, the first point being 0."""
     if step is None:
         return np.clip(values.astype(np.int64), first, last) - first
-    # Exact: a division by a power of two, or so near 0 that it is rounded to it. The
-    # host may have asked numpy to raise when it overflows or meets a NaN.
+    # Exact: the division is by a power of two, or the quotient is so small that rint
+    # gives 0. The caller may have set numpy to raise on overflow or NaN.
     with np.errstate(all="ignore"):
         points = np.rint(values.astype(np.float64) / step)
         points[np.isnan(points)] = first

@@ -1,8 +1,8 @@
-"""Several quantiles by halving: which is found when, among which records, and how.
+"""Several quantiles by halving: the order in which they are found, and each choice.
 
-The tree is public: it depends on the quantiles asked for and on the privacy parameters.
-A node is one exponential mechanism over the points of a range, with the records within
-it; ``docs/proofs/quantiles.md`` has the proofs.
+The tree is public: it depends on the requested quantiles and the privacy parameters.
+A node is one exponential mechanism over the points of a range, for the records in that
+range. ``docs/proofs/quantiles.md`` has the proofs.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from fastdp.mechanisms.choices.selection import ExponentialMechanism
 
 _Array: TypeAlias = "np.ndarray[Any, Any]"
 
-#: A target is the nearest fraction with a denominator up to this: scores, ranks times
-#: denominators, are then whole numbers below 2**53 for up to 2**33 records.
+#: Round a target to the nearest fraction with a denominator up to this. Scores (ranks
+#: times denominators) are then integers below 2**53 for up to 2**33 records.
 DENOMINATOR = 2**20
 
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One selection: the middle of a run of quantiles, and those on either side."""
+    """One selection: the middle one of several quantiles, and nodes of the others."""
 
-    index: int  # of the quantile among all, sorted
-    target: Fraction  # its rank as a share of the records that are left here
+    index: int  # place of the quantile among all, sorted
+    target: Fraction  # its rank as a fraction of the records of this node
     mechanism: ExponentialMechanism
     below: Node | None
     above: Node | None
@@ -52,10 +52,10 @@ def tree(
     left, right = ends
     exact = (targets[middle] - left) / (right - left)
     target = exact.limit_denominator(DENOMINATOR)
-    # In units of 1/denominator: how far one record moves the distance to the target.
+    # Change of the distance to the target by one record, in units of 1/denominator.
     sensitivity = max(target.numerator, target.denominator - target.numerator)
     if share.neighboring_relation is not NeighboringRelation.ADD_OR_REMOVE_ONE:
-        # A record that is replaced may leave one node and enter another.
+        # A replaced record may leave one node and enter another.
         sensitivity = target.denominator if root else 2 * sensitivity
     lower, upper = (left, targets[middle]), (targets[middle], right)
     return Node(
@@ -118,11 +118,11 @@ def choose(
 def candidates(
     records: _Array, target: Fraction, within: tuple[int, int]
 ) -> tuple[_Array, _Array]:
-    """Return scores and numbers of points: gap, record, gap, ..., record, gap.
+    """Return scores and numbers of points of gap, record, gap, ..., record, gap.
 
-    A point's score is minus the distance of the target rank from the ranks that it
-    could have, (records below it) to (records not above it), times the denominator.
-    Of equal records the last one stands for all.
+    The possible ranks of a point go from the number of records below it to the number
+    of records not above it. Its score is minus the distance of the target rank from
+    them, times the denominator. The last of equal records stands for all of them.
     """
     n = records.size
     edges = np.concatenate(([within[0] - 1], records, [within[1] + 1]))

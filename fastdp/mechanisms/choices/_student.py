@@ -1,9 +1,9 @@
-"""Student's t with 3 degrees of freedom, rounded: decided in integers, never in floats.
+"""Rounded Student's t with 3 degrees of freedom, drawn exactly in integers.
 
 With (a, b) uniform in the unit disc, sqrt(3) b/(1 + a) has this law (ratio of
 uniforms: the density's form makes the region an ellipse). p = (1 + a)/2 and q = |b|
-are read as dyadic intervals, with more bits until the disc and the rounded value are
-decided. docs/proofs/stability.md, section 1.
+are dyadic intervals; more bits are read until all their points lie in the disc and
+round to the same integer. docs/proofs/stability.md, section 1.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
-#: Bytes of each of p and q that are read at once.
+#: Read this many bytes of p and of q at a time.
 _BYTES = 16
 
 _OUTSIDE = -1
 
 
 def rounded_student(scale: Fraction, draw: Callable[[int], bytes]) -> int:
-    """Return scale T rounded to the nearest integer.
+    """Return scale * T rounded to the nearest integer, T a fresh draw.
 
     Parameters
     ----------
@@ -43,10 +43,10 @@ def rounded_student(scale: Fraction, draw: Callable[[int], bytes]) -> int:
 
 
 def decided(scale: Fraction, p: int, q: int, bits: int) -> int | None:
-    """Return what all points of a cell of (p, q) round to.
+    """Return the integer to which all points of a cell of (p, q) round.
 
-    `_OUTSIDE` if all lie outside the disc, where q**2 > 4 p (1 - p); None if not all
-    points are alike.
+    `_OUTSIDE` if all points lie outside the disc, where q**2 > 4 p (1 - p); None if the
+    points differ.
     """
     one = 1 << bits
     near, far = p * (one - p), (p + 1) * (one - p - 1)  # p (1 - p) at the ends
@@ -54,7 +54,7 @@ def decided(scale: Fraction, p: int, q: int, bits: int) -> int | None:
         return _OUTSIDE
     if (q + 1) ** 2 > 4 * min(near, far):
         return None
-    # |scale T| = scale sqrt(3) q/(2 p), rounded: floor((2 of it + 1)/2)
+    # Round x = |scale T| = scale sqrt(3) q/(2 p) as floor((2 x + 1)/2).
     factor, below = 3 * scale.numerator**2, scale.denominator**2
     low = (math.isqrt(factor * q**2 // (below * (p + 1) ** 2)) + 1) // 2
     high = (math.isqrt(factor * (q + 1) ** 2 // (below * p**2)) + 1) // 2

@@ -25,8 +25,8 @@ from fastdp.mechanisms.choices.smooth_sensitivity import SmoothSensitivity
 _Array: TypeAlias = "np.ndarray[Any, Any]"
 _REPLACE = NeighboringRelation.REPLACE_ONE
 
-#: Least smooth sensitivity of a median, in steps, and records on either side of it
-#: that the smooth sensitivity may depend on.
+#: Minimum smooth sensitivity of a median, in steps, and the maximum number of records
+#: on either side of the median that it may depend on.
 _LEAST = 2.0**-20
 _MOST_DISTANCE = 2**15
 
@@ -101,7 +101,7 @@ def smooth_median(
     low, high = check_bounds(bounds)
     step = step_of(low, high, granularity)
     if isinstance(values, (list, tuple)):
-        values = _doorway.records("values", values)  # floats, whatever one record is
+        values = _doorway.records("values", values)  # always floats
     elif is_data(values):
         values, _ = enter("values", values, real=None, null=float(low))
     real = getattr(getattr(values, "dtype", None), "kind", "") == "f"
@@ -124,7 +124,7 @@ def smooth_median(
     try:
         near = _around_median(records, last - first, reach)
         size = _smooth(near, m._smoothness)
-        noise = m._draw(Fraction(size), stream)  # on the grid: nothing was rounded
+        noise = m._draw(Fraction(size), stream)  # no rounding to charge: on the grid
         found = first + min(max(int(near[reach + 1]) + noise, 0), last - first)
     finally:
         _core.zero(records)
@@ -132,10 +132,10 @@ def smooth_median(
 
 
 def _farthest(n: int, points: int, smoothness: Fraction) -> int:
-    """Return the distance beyond which no local sensitivity counts.
+    """Return the distance beyond which local sensitivities do not matter.
 
-    At n it is the whole range; where the range, shrunk, is below `_LEAST` steps, that
-    is what counts.
+    At distance n the local sensitivity is the whole range. At the distance `needed`
+    even the whole range, times e^(-smoothness distance), is below `_LEAST` steps.
     """
     needed = math.log(points / _LEAST) / max(float(smoothness), 1e-300)
     if min(n, needed) > _MOST_DISTANCE:
@@ -150,7 +150,7 @@ def _farthest(n: int, points: int, smoothness: Fraction) -> int:
 def _around_median(records: _Array, points: int, reach: int) -> _Array:
     """Return the median and reach + 1 sorted records on either side of it.
 
-    Where there are none, the ends of the range, 0 and `points`.
+    The ends of the range, 0 and `points`, stand for missing records.
     """
     records.sort()
     n, middle = len(records), (len(records) - 1) // 2
@@ -164,14 +164,14 @@ def _around_median(records: _Array, points: int, reach: int) -> _Array:
 def _smooth(near: _Array, smoothness: Fraction) -> float:
     """Return the smooth sensitivity of the median, in steps, from its neighborhood.
 
-    The largest of A(k) e^(-smoothness k) and `_LEAST`, A(k) the largest change of one
-    record after k others: the widest k + 1 gaps in sequence around the median. Rounded
-    up, and within a relative 2**-41.
+    It is the maximum of `_LEAST` and all A(k) e^(-smoothness k). A(k) is the largest
+    change by one record after k others changed: the widest span of k + 1 consecutive
+    gaps around the median. The result is rounded up, by less than a relative 2**-41.
     """
     middle = len(near) // 2
     k = np.arange(middle)
     shrunk = np.exp(-_validate.float_down(smoothness) * k)
-    # All 2 k + 2 gaps around the median are at least A(k), and at most twice that.
+    # The span of all 2 k + 2 gaps around the median is between A(k) and 2 A(k).
     wide = shrunk * (near[middle + 1 :] - near[middle - 1 :: -1])
     best = _LEAST
     for i in np.argsort(-wide).tolist():

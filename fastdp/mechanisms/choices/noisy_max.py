@@ -21,7 +21,7 @@ from fastdp.mechanisms.choices.selection import ADD, Selection, choice_of
 
 
 class _Race(Selection):
-    """A selection as the largest of c score + noise."""
+    """A selection of the candidate with the largest c score + noise."""
 
     __slots__ = ("_law",)
 

@@ -1,9 +1,9 @@
 """Quantiles by the exponential mechanism, exactly, on a public grid.
 
-Records are put on the points of a grid, one by one, so that sorted they cut it into
-intervals whose points all have the same rank. One interval is chosen with the number
-of its points as weight, then a point in it: together the exponential mechanism over
-all points of the grid, with integers for scores and weights.
+Each record is rounded to a point of a grid. The sorted records cut the grid into
+intervals whose points all have the same rank. One interval is chosen, with the number
+of its points as weight, then a uniform point in it. Together this is the exponential
+mechanism over all points of the grid, with integer scores and weights.
 
 Several quantiles are found by halving: the middle one first, then those below it
 among the records below it, and so on. A record takes part in one choice of each level.
@@ -46,7 +46,7 @@ from fastdp.mechanisms.records._totals import group_codes
 _Array: TypeAlias = "np.ndarray[Any, Any]"
 _ADD = NeighboringRelation.ADD_OR_REMOVE_ONE
 
-#: Bits that break ties between records, where several quantiles split the records.
+#: Random bits that break ties between records if several quantiles split them.
 _TIE_BITS = 20
 
 
@@ -124,7 +124,7 @@ class Quantiles(Mechanism):
     _order: int | list[int]
     _relation: NeighboringRelation
     _root: Node
-    _selections: int  # that one individual takes part in
+    _selections: int  # number of selections that one individual takes part in
     _step: Fraction
     _total: Fraction
 
@@ -153,12 +153,12 @@ class Quantiles(Mechanism):
             groups = _validate.integer("groups", groups, 1, 2**32)
         moved = _validate.integer("groups_per_unit", groups_per_unit, 1, groups or 1)
         records = _validate.integer("records_per_group", records_per_group, 1, 2**31)
-        added = _ADD  # what a record does to its group
+        added = _ADD  # relation of one group's records
         if groups is None and records == 1:
             added = neighboring_relation
         elif neighboring_relation is not _ADD:
-            # Groups that an individual leaves, and others that it enters; a record
-            # replaced by a null one leaves its place, and enters that of nulls.
+            # A replaced individual may leave some groups and enter as many others. A
+            # record replaced by a null one leaves its group and enters that of nulls.
             moved *= 2
         share = ExponentialMechanismEvent(
             total / (levels * moved * records), neighboring_relation=added
@@ -305,7 +305,7 @@ class Quantiles(Mechanism):
         if isinstance(values, (list, tuple)):
             values = _doorway.records(
                 "values", values
-            )  # floats, whatever one record is
+            )  # floats, whatever type one record has
         elif is_data(values):
             values, _ = enter("values", values, real=None, null=float(self._bounds[0]))
         real = getattr(getattr(values, "dtype", None), "kind", "") == "f"
@@ -333,7 +333,7 @@ class Quantiles(Mechanism):
         return result[0, self._order] if by is None else result[:, self._order]
 
     def _tie_bits(self, points: int) -> int:
-        # A single selection splits no records, and gives ties their common place.
+        # A single selection does not split the records, so ties may stay.
         if self._levels == 1:
             return 0
         return max(0, min(_TIE_BITS, 60 - points.bit_length()))
@@ -427,7 +427,7 @@ def _target(q: Any) -> Fraction:
 
 
 def _by_group(values: _Array, by: Any, groups: int | None) -> tuple[_Array, list[int]]:
-    """Return the records in the order of their groups, and how many each has."""
+    """Return the records sorted by group, and the number of records of each group."""
     values = _core.flat(values)
     code = group_codes("by", by, len(values), groups, "groups")
     if code is None or groups is None:
@@ -447,7 +447,7 @@ def _by_group(values: _Array, by: Any, groups: int | None) -> tuple[_Array, list
 def _break_ties(
     records: _Array, bits: int, stream: Stream | None, workers: int
 ) -> None:
-    """Put each record on a random one of 2**bits places within its point."""
+    """Move each record to one of 2**bits random places within its point."""
     places = fdp_random.integers(
         1 << bits, size=records.size, stream=stream, workers=workers
     )

@@ -1,4 +1,4 @@
-"""Private selection by the exponential mechanism, and what selections share."""
+"""Private selection by the exponential mechanism, and the base class of selections."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ADD = NeighboringRelation.ADD_OR_REMOVE_ONE
 
 
 class Selection(Mechanism):
-    """What selections share: parameters, the rate c, composition."""
+    """Base of the selections: parameters, the rate c, composition."""
 
     __slots__ = ("_epsilon", "_monotonic", "_rate", "_relation", "_sensitivity")
 
@@ -73,12 +73,12 @@ class Selection(Mechanism):
 
     @property
     def sensitivity(self) -> int | float | Fraction:
-        """How far one individual moves any one score at most, exact."""
+        """Largest change of any one score by one individual, exact."""
         return _validate.plain(self._sensitivity)
 
     @property
     def monotonic(self) -> bool:
-        """Whether adding a record is stated to move all scores the same way."""
+        """Whether adding a record moves all scores the same way, as the caller says."""
         return self._monotonic
 
     @property
@@ -91,7 +91,7 @@ class Selection(Mechanism):
         """Return the event of one choice from one set of candidates."""
 
     def event(self, *, rows: int = 1) -> Event:
-        """Return the event of a call with that many sets of candidates.
+        """Return the event of a call with `rows` sets of candidates.
 
         Parameters
         ----------
@@ -108,7 +108,7 @@ class Selection(Mechanism):
 def require_monotonic_relation(
     monotonic: bool, neighboring_relation: Relation
 ) -> NeighboringRelation:
-    """Return the relation, which must allow scores that all move the same way."""
+    """Return the relation; refuse monotonic scores unless it is add-or-remove."""
     relation = as_relation(neighboring_relation)
     if relation is not ADD and monotonic:
         raise ParameterError(
@@ -398,7 +398,7 @@ class ExponentialMechanism(Selection):
 def choice_of(
     rate: Fraction, scores: Any, weights: Any, axis: int, name: str = "scores"
 ) -> tuple[Choice, tuple[int, ...]]:
-    """Return checked candidates, and the shape of what is chosen from them."""
+    """Return checked candidates, and the shape of the choices."""
     one_index(**{name: scores, "weights": weights})
     if is_data(scores):
         scores, _ = enter(name, scores, real=None)

@@ -1,4 +1,4 @@
-"""Noise that follows the sensitivity at the data at hand, made smooth."""
+"""Noise scaled by a smooth bound of the sensitivity at the actual data."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ _Array: TypeAlias = "np.ndarray[Any, Any]"
 _ADD = NeighboringRelation.ADD_OR_REMOVE_ONE
 _REPLACE = NeighboringRelation.REPLACE_ONE
 
-#: A smooth sensitivity computed in doubles may be off by this factor's logarithm.
+#: A smooth sensitivity computed in doubles may be wrong by a factor e^(+-_SLACK).
 _SLACK = Fraction(1, 2**40)
-#: Below sqrt(3), by less than 2**-64.
+#: Lower bound of sqrt(3), less than 2**-64 below it.
 _ROOT = Fraction(math.isqrt(3 << 128), 1 << 64)
 
-#: Discrete Gaussian noise is drawn for sigmas up to here, in steps, and on this
-#: lattice: the scale is rounded up to it, far within what `_SLACK` allows.
+#: Largest sigma, in steps, of discrete Gaussian noise.
 _MOST_SIGMA = 2**55
-#: Beyond it the orders with a bound are too near to 1 for doubles.
+#: Refuse larger smoothness: the orders with a bound would be too near 1 for doubles.
 _MOST_SMOOTHNESS = 4
+#: Round sigma up to a multiple of 1/_LATTICE steps, much less than `_SLACK` allows.
 _LATTICE = 2**40
-#: Steps that are added to a sensitivity: what rounding the answer may add to how much
-#: neighbors differ, and for Gaussian noise one more, so that its sigma is wide enough.
+#: Steps to add to a sensitivity: one because rounding the answer may add it to the
+#: difference of neighbors; one more for Gaussian noise, so that sigma is large enough.
 _ROUNDING = {"student": 1, "gaussian": 2}
 
 _FLOAT_MAX = float(np.finfo(np.float64).max)
-#: Granularities and `largest` are within it and its inverse.
+#: Granularities and `largest` must be in [1/_MOST, _MOST].
 _MOST = Fraction(2) ** 1000
 
 _MOST_INT = int(_FLOAT_MAX)
@@ -222,7 +222,7 @@ class SmoothSensitivity(Mechanism):
     def event(self) -> PureDPEvent | RDPEvent:
         """Return the event of one release, which depends on no data.
 
-        For Gaussian noise bounds at 24 orders; see `divergence`.
+        For Gaussian noise it has Renyi bounds at up to 24 orders; see `divergence`.
         """
         if self._noise == "student":
             slope = 2 / (_ROOT * self._scale)
@@ -230,7 +230,7 @@ class SmoothSensitivity(Mechanism):
                 3 * (self._smoothness + _SLACK) + slope,
                 neighboring_relation=self._relation,
             )
-        # Orders that approach 1 and the largest that there is.
+        # Orders between 1 and the largest one with a bound, denser near 1.
         beta = _validate.float_up(self._smoothness)
         reach = min(-1 / math.expm1(-2 * beta) - 1, 2.0**20)
         below = [0.99 * reach / 2.0 ** (i / 2) for i in range(24)]
@@ -263,7 +263,7 @@ class SmoothSensitivity(Mechanism):
             order=order, sigma=self._scale, smoothness=self._smoothness + _SLACK
         )
         # Sums over a grid exceed integrals by a factor of at most 1 + 2.1 e^(-2 pi^2
-        # v), v the variance in units of the grid: >= scale^2/2 for the mixture.
+        # v). The variance v, in units of the grid, is >= scale^2/2 for the mixture.
         excess = 2.1 * math.exp(-(math.pi**2) * float(self._scale) ** 2)
         return value + excess * (1 + 1 / (float(order) - 1)) * (1 + 1e-9)
 
@@ -315,7 +315,7 @@ class SmoothSensitivity(Mechanism):
         return _saturated((steps + self._draw(size, stream)) * self._step)
 
     def _draw(self, size: Fraction, stream: Stream | None) -> int:
-        """Return noise in steps for a smooth sensitivity of so many steps."""
+        """Return noise, in steps, for a smooth sensitivity of `size` steps."""
         if self._noise == "student":
             return rounded_student(
                 self._scale * size, lambda n: fdp_random.bytes(n, stream=stream)
@@ -324,9 +324,9 @@ class SmoothSensitivity(Mechanism):
         return int(fdp_random.discrete_gaussian(sigma, stream=stream))
 
     def _require_room(self) -> None:
-        """Refuse what Gaussian noise could not be drawn for, or its bound not hold for.
+        """Refuse parameters for which Gaussian noise, or its bound, does not exist.
 
-        From public numbers alone: no smooth sensitivity exceeds `largest`.
+        It reads public numbers alone: no smooth sensitivity exceeds `largest`.
         """
         shown = _validate.plain(self._scale)
         if self._smoothness > _MOST_SMOOTHNESS:
@@ -351,7 +351,7 @@ class SmoothSensitivity(Mechanism):
 
 
 def _number(name: str, x: Any) -> Fraction | None:
-    """Return a datum as a rational; None for NaN. Nothing about its value raises."""
+    """Return a private number as a rational, None for NaN; no value raises."""
     if isinstance(x, np.ndarray) and x.ndim == 0:
         x = x[()]
     if isinstance(x, (bool, np.timedelta64)) or not isinstance(

@@ -1,8 +1,8 @@
-"""The sparse vector technique: which of many answers lie above a threshold.
+"""The sparse vector technique: find which of many answers exceed a threshold.
 
-The threshold gets noise once, every answer gets its own; one pays for the answers
-that are above, not for those below. Values, threshold and noise are integers on one
-public grid, where they are compared exactly.
+The threshold gets noise once, and every answer gets its own noise. The cost grows with
+the answers above the threshold, not with those below. Values, threshold and noise are
+integers on one public grid, where they are compared exactly.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from fastdp.mechanisms.noise.integer import DiscreteLaplace
 from fastdp.mechanisms.noise.real import Laplace
 
 _Array: TypeAlias = "np.ndarray[Any, Any]"
-#: Values count as at most this many steps, so that no sum leaves int64.
+#: Clamp values to this many steps, so that sums with noise stay within int64.
 _MOST_STEPS = 2**60
 
-#: Scales, in steps, whose noise reaches 2**62 with probability below 2**-5900.
+#: Range of scales, in steps: noise reaches 2**62 with probability below 2**-5900.
 _SCALES = (Fraction(1, 2**16), Fraction(2**50))
 
-#: Most answers above the threshold of one object.
+#: Maximum number of answers above the threshold from one object.
 _MOST_ANSWERS = 2**20
 
 
 class SparseVector(Remembering):
-    """Tell which answers lie above a threshold, at the price of those that do.
+    """Test which answers exceed a threshold; only those that do cost budget.
 
     The one mechanism with a memory: it draws the noise of its threshold when it is
     made, answers any number of queries that are below, and is spent after `answers`
@@ -159,7 +159,7 @@ class SparseVector(Remembering):
         relation = require_monotonic_relation(monotonic, neighboring_relation)
         first, second, factor = _shares(total, answers, monotonic)
         step = _grid_of(exact_threshold, exact_sensitivity / first, granularity)
-        # Rounding to the grid moves two values apart by at most one more step.
+        # Rounding to the grid adds at most one step to the distance of two values.
         moved = int(exact_sensitivity / step) + 1
         scales = moved / first, factor * moved / second
         if not _SCALES[0] <= min(scales) <= max(scales) <= _SCALES[1]:
@@ -208,7 +208,7 @@ class SparseVector(Remembering):
 
     @property
     def remaining(self) -> int:
-        """Number of answers above the threshold that are left."""
+        """Number of answers above the threshold that can still be given."""
         return self._remaining
 
     @property
@@ -237,13 +237,13 @@ class SparseVector(Remembering):
         return self._relation
 
     def event(self) -> PureDPEvent:
-        """Return the event of all that this object ever answers."""
+        """Return the event of all answers of this object together."""
         return PureDPEvent(self._total, neighboring_relation=self._relation)
 
     # ---- what is answered ------------------------------------------------------------
 
     def test(self, values: Any, *, stream: Stream | None = None) -> Any:
-        """Tell whether each value lies above the threshold, both with noise.
+        """Test whether each noisy value exceeds the noisy threshold.
 
         Parameters
         ----------
@@ -324,7 +324,8 @@ class SparseVector(Remembering):
     @contextlib.contextmanager
     def _usable(self) -> Iterator[None]:
         """Hold the lock over one call, in the process that drew the threshold."""
-        # Before the lock: one that a thread held at the fork stays closed in the child.
+        # Check before locking: a lock that another thread held at the time of a fork
+        # stays locked in the child.
         self._require_home()
         with self._lock:
             if self._remaining == 0:
@@ -332,7 +333,7 @@ class SparseVector(Remembering):
                     "the sparse vector has given all its answers above the threshold"
                 )
             yield
-            # And after: a signal's handler may have forked within the call.
+            # Check again: a signal handler may have forked during the call.
             self._require_home()
 
     def _compare(self, queries: _Array, stream: Stream | None) -> _Array:
@@ -361,8 +362,8 @@ def _shares(
 ) -> tuple[Fraction, Fraction, int]:
     """Return epsilon of threshold and queries, and a query's charge in sensitivities.
 
-    The ratio 1 : factor^(2/3) is that of least variance of the difference; any ratio
-    is private, so that it may be rounded.
+    The ratio 1 : factor^(2/3) minimizes the variance of the difference of the two
+    noises. Any ratio is private, so it may be rounded.
     """
     factor = answers if monotonic else 2 * answers
     ratio = Fraction(round(factor ** (2 / 3) * 2**16), 2**16)
@@ -373,7 +374,7 @@ def _shares(
 def _grid_of(
     threshold: Fraction, scale: Fraction, granularity: Real | None
 ) -> Fraction:
-    """Return the step: about 2**-40 of the noise, with the threshold in reach."""
+    """Return the grid's step: about 2**-40 of the noise; the threshold is in reach."""
     if granularity is None:
         steps = [calibration.grid_granularity(scale)]
         if threshold:
@@ -414,21 +415,21 @@ def _queries(values: Any) -> _Array:
 def _as_float64(values: _Array) -> _Array:
     if values.dtype == np.int64:
         values = np.clip(values, -(2**53), 2**53)
-    # The host may have asked numpy to raise: a signalling NaN would.
+    # The caller may have set numpy to raise errors: a signaling NaN would.
     with np.errstate(all="ignore"):
         return values.astype(np.float64)
 
 
 def _clamped(queries: _Array, step: float) -> _Array:
-    """Return the queries within reach of the grid, NaN as 0."""
+    """Clamp the queries to the reach of the grid, with NaN as 0."""
     reach = _MOST_STEPS * step
     with np.errstate(all="ignore"):
         return np.clip(np.where(np.isnan(queries), 0.0, queries), -reach, reach)
 
 
 def _steps(queries: _Array, step: float) -> _Array:
-    """Return the nearest points of the grid, none beyond its reach."""
-    # Exact: a division by a power of two, or so near 0 that it is rounded to it. In
-    # this order no value raises a flag of the processor, which would take time.
+    """Return the nearest points of the grid, clamped to its reach."""
+    # Exact: the division is by a power of two, or the quotient is so small that rint
+    # gives 0. Clamp first: no value then sets a processor flag, which would take time.
     with np.errstate(all="ignore"):
         return np.rint(_clamped(queries, step) / step).astype(np.int64)

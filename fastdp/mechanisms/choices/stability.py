@@ -1,4 +1,4 @@
-"""Answers released where the data are far from any that would change them."""
+"""Answers that are released only if the data are far from data that change them."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class ProposeTestRelease(Mechanism):
                     "mechanism must be one of added noise (Laplace, DiscreteGaussian, "
                     f"...) or None, got {type(mechanism).__name__}"
                 )
-            mechanism.event()  # its sensitivity must be known
+            mechanism.event()  # refuse a mechanism of unknown sensitivity
             relation = mechanism.neighboring_relation
         if neighboring_relation is not None:
             given = as_relation(neighboring_relation)
@@ -144,7 +144,7 @@ class ProposeTestRelease(Mechanism):
         return self._test.probability(_validate.integer("distance", distance, 0))
 
     def least_distance(self, probability: Real) -> int:
-        """Return the least distance at which the test passes so often."""
+        """Return the least distance at which the test passes with this probability."""
         return self._test.least_count(probability)
 
     def release(
@@ -184,7 +184,7 @@ class ProposeTestRelease(Mechanism):
             distance, (int, np.integer)
         ):
             raise DTypeError(f"distance must be an int, got {type(distance).__name__}")
-        # Whether or not the test passes, so that no error depends on it.
+        # Draw whether or not the test passes, so that no error depends on the test.
         noisy = value
         if self._mechanism is not None:
             noisy = self._mechanism.release(value, stream=stream)
@@ -242,11 +242,11 @@ class StableMode(Mechanism):
         self._freeze(_arguments=stated, _relation=test._relation, _test=test)
 
     def event(self) -> Event:
-        """Return the event of one release: the key is a part of the test."""
+        """Return the event of one release: that of the test, which includes the key."""
         return self._test.event()
 
     def probability(self, lead: int) -> float:
-        """Return the probability that a key which leads by so many is released."""
+        """Return the probability that a key with this lead is released."""
         lead = _validate.integer("lead", lead, 0)
         return self._test.probability(distance_of(lead, self._records))
 
@@ -307,7 +307,7 @@ class StableMode(Mechanism):
 
 
 def winner(counts: _Array) -> tuple[int, int]:
-    """Return the place of the largest count, the first of equals, and its lead."""
+    """Return the place of the largest count (the first of equal ones) and its lead."""
     if len(counts) < 2:
         return 0, int(counts.sum())
     best = int(np.argmax(counts))
@@ -315,9 +315,9 @@ def winner(counts: _Array) -> tuple[int, int]:
 
 
 def distance_of(lead: int, records: int) -> int:
-    """Return how far a lead is from another winner, where it may change by `records`.
+    """Return the distance to another winner, if a lead may change by `records`.
 
-    It moves by at most 1, and is at most 1 where a neighbor has another winner: the
-    leads of two such neighbors are at most `records` together.
+    Neighbors' distances differ by at most 1. The distance is at most 1 if a neighbor
+    has another winner, since the leads of the two then sum to at most `records`.
     """
     return -(-lead // records)

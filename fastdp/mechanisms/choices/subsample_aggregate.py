@@ -47,9 +47,9 @@ _MOST_SUM = 2**62
 
 
 class SubsampleAggregate(Mechanism):
-    """A statistic of one's own, on blocks of records, aggregated with privacy.
+    """A statistic of the caller's, on blocks of records, aggregated with privacy.
 
-    Records are dealt to blocks without a look at their values, the statistic is
+    Records are assigned to blocks without reading their values, the statistic is
     computed on each block, its results are clamped to the bounds and put on a grid, and
     their mean, median or most frequent value is released. Nothing needs to be known of
     the statistic.
@@ -121,7 +121,7 @@ class SubsampleAggregate(Mechanism):
 
     _aggregate: str
     _bounds: tuple[int, int]  # first and last point, in steps
-    _changed: int  # blocks that one record changes
+    _changed: int  # number of blocks that one record can change
     _default: float
     _inner: DiscreteLaplace | Quantiles | ProposeTestRelease
     _keyed: bool
@@ -165,7 +165,7 @@ class SubsampleAggregate(Mechanism):
                 "neighboring_relation must be ADD_OR_REMOVE_ONE or REPLACE_ONE, got "
                 f"{relation!r}"
             )
-        # Here, so that no other mechanism waits for the calculators.
+        # Import here, so that other mechanisms do not load the calculators.
         from fastdp.accounting.calculators._classics import parts_changed
 
         changed = min(count, parts_changed(assignment, relation))
@@ -296,7 +296,7 @@ class SubsampleAggregate(Mechanism):
         if isinstance(inner, Quantiles):
             values = (points + first) * float(self._step)
             return inner.release(values, stream=stream)
-        # The noisy sum saturates, which is after the noise; noise alone must not.
+        # Saturating the noisy sum is post-processing; the noise must not saturate.
         total = int(inner.release(sum(points.tolist()), stream=stream))
         mean = Fraction(total, len(points))
         return self._value(first + min(max(mean, Fraction(0)), Fraction(last - first)))
@@ -322,7 +322,7 @@ class SubsampleAggregate(Mechanism):
     def _results(
         self, columns: list[_Array], block: _Array, statistic: Callable[..., Any]
     ) -> _Array:
-        """Return each block's result as the number of its point, the first being 0."""
+        """Return each block's result as the index of its point on the grid, from 0."""
         count = dict(self._arguments)["blocks"]
         order = np.argsort(block, kind="stable")
         ends = np.searchsorted(block[order], np.arange(count + 1))
@@ -334,7 +334,7 @@ class SubsampleAggregate(Mechanism):
                 if len(part):
                     try:
                         result = float(statistic(*(column[part] for column in columns)))
-                    except Exception:  # whatever it is, it is data
+                    except Exception:  # its type and message may reveal data
                         continue
                     if not math.isnan(result):
                         found[i] = result
@@ -345,7 +345,7 @@ class SubsampleAggregate(Mechanism):
 
 
 def _columns(records: Any) -> list[_Array]:
-    """Return the records' columns, by their types and shapes alone."""
+    """Return the records' columns; checks read their types and shapes alone."""
     columns = [records] if isinstance(records, np.ndarray) else records
     if not isinstance(columns, Sequence) or not all(
         isinstance(column, np.ndarray) for column in columns
@@ -361,6 +361,6 @@ def _columns(records: Any) -> list[_Array]:
 
 
 def _drawn(blocks: int, n: int, stream: Stream | None) -> _Array:
-    """Return n independent, uniform blocks: no other key moves one's own."""
+    """Return n independent, uniform blocks: one key does not change another's block."""
     found: _Array = fdp_random.integers(blocks, size=n, stream=stream)
     return found

@@ -1,4 +1,4 @@
-"""Local mechanisms: users privatize what they hold; counts and means are estimated.
+"""Local mechanisms: users privatize their own data; a server estimates from reports.
 
 Every constructor and function refuses a parameter of the wrong type with DTypeError,
 and one out of its domain with ParameterError. Docstrings name what else can fail.

@@ -1,4 +1,4 @@
-"""What the mechanisms have that privatize one category of each user."""
+"""Base of the mechanisms that privatize one category of each user."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from fastdp.mechanisms.local.estimates import FrequencyEstimate, Support
 
 _Array: TypeAlias = "np.ndarray[Any, Any]"
 
-#: Chunks of a call's keystream for one purpose; the next purpose begins there.
+#: Number of chunks of a call's keystream that each purpose has.
 REGION = 2**30
 
-#: First chunk of what makes labels of values.
+#: First chunk of the randomness that turns values into labels.
 LABELS = 2 * REGION
 
-#: Most categories of the mechanisms that hash or encode them.
+#: Maximum number of categories of mechanisms that hash or encode them.
 MOST_CATEGORIES = 2**24
 
-#: Most categories, or buckets, of k-ary response.
+#: Maximum number of categories, or buckets, of k-ary response.
 MOST_ANSWERS = 2**31 - 1
 
 
@@ -39,11 +39,11 @@ class FrequencyOracle(ReportsOnce[FrequencyEstimate]):
 
     __slots__ = ("_domain", "_labeling", "_support")
 
-    #: Whether with two categories values may be bools.
+    #: Whether values may be bools if there are two categories.
     _truth: ClassVar[bool] = False
 
     _domain: Categories
-    _labeling: _core.Response  # keeps labels, replaces values that are none
+    _labeling: _core.Response  # keeps labels, and replaces values out of range
     _support: Support
 
     @property
@@ -53,12 +53,12 @@ class FrequencyOracle(ReportsOnce[FrequencyEstimate]):
 
     @property
     def names(self) -> Names | None:
-        """What the categories are called, in their order; None: 0, 1, 2 ..."""
+        """Names of the categories, in order; None if they are 0, 1, 2, ..."""
         return self._domain.names
 
     @property
     def other(self) -> int | str | None:
-        """Category that a value outside the domain counts as; None: one at random."""
+        """Category for values outside the domain; None: a random category for each."""
         return self._domain.arguments[1][1]  # type: ignore[no-any-return]
 
     def standard_error(self, users: int, *, frequency: Real = 0) -> float:
@@ -113,9 +113,9 @@ class FrequencyOracle(ReportsOnce[FrequencyEstimate]):
         """Write a report for every value of the flat `x`."""
 
     def _relabel(self, call: _core.Call, x: _Array, labels: _Array, first: int) -> None:
-        """Write the values as uint32 labels, those outside the domain replaced.
+        """Write the values as uint32 labels, and replace those outside the domain.
 
-        The first is that of user `first`, with whom a chunk begins.
+        x[0] belongs to user number `first`, the first user of a chunk.
         """
         at = LABELS + first // self._labeling.chunk
         _core.respond(call, self._labeling, x, labels, self._domain.stand_in, at)
@@ -135,13 +135,13 @@ class FrequencyOracle(ReportsOnce[FrequencyEstimate]):
         return self._support.estimate(supporters, users, self, self.names)
 
     def _supporters(self, tally: _Array) -> _Array:
-        """Return how many reports support each category."""
+        """Return the number of reports that support each category."""
         return tally
 
 
 @contextmanager
 def scratch(n: int, *dtypes: type[np.unsignedinteger[Any]]) -> Iterator[list[_Array]]:
-    """Give arrays of `n` elements for labels and random words, and clear them."""
+    """Provide arrays of `n` elements for labels and random words; clear them after."""
     arrays: list[_Array] = [np.zeros(n, dtype) for dtype in dtypes]
     try:
         yield arrays

@@ -1,7 +1,7 @@
-"""Which of many candidates explain noisy counts: LASSO, then least squares.
+"""Finds the candidates that explain noisy counts: LASSO, then least squares.
 
-Post-processing of public counts, in floats. A candidate is a list of cells that it adds
-to, each by its weight.
+This is post-processing of public counts, in floats. A candidate is a list of the cells
+to which it adds its count, times the cell's weight.
 """
 
 from __future__ import annotations
@@ -13,28 +13,29 @@ import numpy as np
 
 _Array: TypeAlias = "np.ndarray[Any, Any]"
 
-#: Sweeps of coordinate descent, and the relative change at which it ends.
+#: Maximum number of sweeps of coordinate descent, and the relative change that ends it.
 _SWEEPS = 100
 _SETTLED = 1e-4
 
-#: Most candidates that go on to least squares, the largest by LASSO.
+#: Pass at most this many candidates to least squares, the largest by LASSO.
 _MOST = 1000
 
 
 def decoded(
     places: list[_Array], counts: _Array, errors: _Array, weights: _Array, level: float
 ) -> tuple[_Array, _Array, _Array]:
-    """Return the candidates with counts above 0, their counts and standard errors.
+    """Return candidates whose counts are significant, the counts and standard errors.
 
     Parameters
     ----------
     places : list of ndarray
         Cells of each candidate.
     counts, errors, weights : ndarray of float64, shape (cells,)
-        Noisy counts, their standard errors, and the share of a candidate's count that a
-        cell of it gets.
+        Noisy counts, their standard errors, and the share of a candidate's count that
+        each of its cells gets.
     level : float
-        Probability of any candidate that has none, split evenly (Bonferroni).
+        Probability that any candidate without a count is returned, split evenly among
+        the candidates (Bonferroni).
     """
     columns = [weights[place] / errors[place] for place in places]
     target = counts / errors
@@ -63,11 +64,11 @@ def decoded(
 
 
 def _lasso(places: list[_Array], columns: list[_Array], target: _Array) -> _Array:
-    """Return non-negative coefficients, those of chance shrunk to 0.
+    """Return non-negative coefficients; small ones are shrunk to 0.
 
-    Coordinate descent (Friedman, Hastie, Tibshirani 2010). The penalty of a candidate
-    is one standard deviation of its product with the noise: chance alone leaves one in
-    six, and what matters stays.
+    By coordinate descent (Friedman, Hastie, Tibshirani 2010). The penalty of a
+    candidate is one standard deviation of its product with the noise: of the candidates
+    without a count one in six remains, and those with large counts stay.
     """
     residual = target.copy()
     found = np.zeros(len(places))

@@ -1,4 +1,4 @@
-"""What every local mechanism has: reports, their JSON form, their tally."""
+"""Base of the local mechanisms: reports, their JSON form, their tally."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from fastdp.mechanisms.local import _reports
 
 _Array: TypeAlias = "np.ndarray[Any, Any]"
 
-#: What the reports of a mechanism tell.
+#: Type of the estimate from the reports of a mechanism.
 Estimate = TypeVar("Estimate")
 
-#: Name of the form of reports as JSON; its version is that of events.
+#: Name of the JSON format of reports; its version is that of events.
 REPORTS = "fastdp report"
 
-#: Users whose reports are drawn together: whole chunks of whatever draws them.
+#: Draw the reports of this many users at a time: whole chunks of every kernel.
 USERS = 8192
 
 
@@ -34,10 +34,10 @@ VERSION = 1
 
 
 class LocalMechanism(Mechanism, Generic[Estimate]):
-    """Base of the mechanisms whose users privatize what they hold themselves.
+    """Base of the mechanisms whose users privatize their own data.
 
-    A subclass draws reports of `report_dtype`, rows of them if a report is not one
-    number, and says how they are counted and what the counts tell.
+    A subclass draws reports of `report_dtype` (rows of it if a report is not one
+    number), counts them, and computes the estimate from the counts.
     """
 
     __slots__ = ("_report_dtype", "_row")
@@ -59,7 +59,7 @@ class LocalMechanism(Mechanism, Generic[Estimate]):
 
     @property
     def fingerprint(self) -> str:
-        """32 hex digits that name the mechanism: of SHA-256 of `to_json()`."""
+        """32 hex digits that identify the mechanism: from SHA-256 of `to_json()`."""
         return hashlib.sha256(self.to_json().encode()).hexdigest()[:32]
 
     def reports_to_json(self, reports: Any) -> str:
@@ -88,13 +88,13 @@ class LocalMechanism(Mechanism, Generic[Estimate]):
         Returns
         -------
         ndarray of `report_dtype`
-            One for each report, also where the text has a single one.
+            One element for each report, also if the text has only one.
 
         Raises
         ------
         DTypeError, ParameterError
-            The text is not such JSON, of another version or another mechanism, or has
-            what is no report. Nothing of it is shown.
+            The text is not such JSON, is of another version or mechanism, or contains
+            something that is not a report. The error does not show the text.
         """
         content = unwrapped(text, REPORTS, "content")
         if not isinstance(content, dict) or set(content) != {"mechanism", "reports"}:
@@ -114,7 +114,7 @@ class LocalMechanism(Mechanism, Generic[Estimate]):
     # --- estimate -----------------------------------------------------------------
 
     def estimate(self, reports: Any, *, workers: int = 1) -> Estimate:
-        """Return what the reports tell, with its standard errors.
+        """Return the estimate from the reports, with its standard errors.
 
         Parameters
         ----------
@@ -178,7 +178,7 @@ def count_parts(
     count: Callable[[_Array, _Array], None],
     workers: int,
 ) -> _Array:
-    """Return the sum of the tallies that the threads make of their reports."""
+    """Count reports on threads; return the sum of the threads' tallies."""
     tallies = []
 
     def part(start: int, stop: int, _: int) -> None:
@@ -247,7 +247,7 @@ class Aggregator(Generic[Estimate]):
         count: int | None = None,
         workers: int = 1,
     ) -> Aggregator[Estimate]:
-        """Count a batch of reports; all of it or, if anything fails, none.
+        """Count a batch of reports: all of it or, if anything fails, nothing.
 
         Parameters
         ----------
@@ -289,7 +289,7 @@ class Aggregator(Generic[Estimate]):
         DTypeError
             `other` is not an aggregator.
         ParameterError
-            It belongs to a different mechanism.
+            `other` belongs to a different mechanism.
         """
         if not isinstance(other, Aggregator):
             raise DTypeError(f"other must be an Aggregator, got {type(other).__name__}")

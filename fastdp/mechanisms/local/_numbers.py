@@ -13,11 +13,11 @@ from fastdp.mechanisms.local._windows import Member
 
 _Array: TypeAlias = "np.ndarray[Any, Any]"
 
-#: Most numbers of one user, and codes of one member.
+#: Maximum numbers of one user; maximum codes of one member.
 MOST_NUMBERS = 2**24
 _MOST_CODES = 128
 
-#: Widths of bounds that neither overflow nor vanish.
+#: Range of the width of bounds: doubles neither overflow nor underflow.
 _WIDTHS = Fraction(1, 2**900), Fraction(2**900)
 
 
@@ -37,7 +37,7 @@ def checked_members(members: Any) -> tuple[Member, ...]:
 def checked_bounds(
     bounds: Any, dimension: int | None
 ) -> list[tuple[Fraction, Fraction]]:
-    """Return the pairs of bounds: one, or as many as there are numbers."""
+    """Return the pairs of bounds: one pair, or one for each number of a user."""
     if not isinstance(bounds, (tuple, list)) or len(bounds) == 0:
         raise DTypeError("bounds must be a pair (low, high), or one for each number")
     pairs = list(bounds)
@@ -63,7 +63,7 @@ def numbers_of(values: Any, dimension: int | None) -> _Array:
     """Return numbers as an array that the kernels read, copied if need be."""
     if dimension is not None:
         if _doorway.is_data(values) or not isinstance(values, np.ndarray):
-            values = np.array(_doorway.rows("values", values))  # not the caller's
+            values = np.array(_doorway.rows("values", values))  # copy
         if values.ndim == 0 or values.shape[-1] != dimension:
             raise ParameterError(
                 f"values must have rows of {dimension}, got shape {values.shape}"
@@ -92,7 +92,7 @@ def drawn_places(
     """Return a uniform set of places for each user, ascending (Floyd's algorithm)."""
     if asked == dimension:
         return np.tile(np.arange(asked), (n, 1))
-    taken = np.zeros((n, dimension), bool)  # an eighth of the numbers, or less
+    taken = np.zeros((n, dimension), bool)  # at most 1/8 of the size of the doubles
     users, drawn = np.arange(n), np.zeros(n, np.int64)
     for i in range(asked):
         last = dimension - asked + i

@@ -1,6 +1,6 @@
-"""Probabilities of randomized responses: multiples of 2**-64, toward more privacy.
+"""Probabilities of randomized responses: multiples of 2**-64, rounded to more privacy.
 
-e**epsilon is never a float here: integer enclosures decide every digit.
+e**epsilon is never computed as a float: integer enclosures decide every digit.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ def ratio_of(epsilon: Fraction, most: Fraction) -> Fraction:
 def truth_of(epsilon: Real, categories: int | Fraction, shares: int = 1) -> Fraction:
     """Return the probability of the truth among `categories` for epsilon/`shares`.
 
-    It is e**e/(e**e + categories - 1), e = epsilon/shares, rounded down to a multiple
-    of 2**-64; all other categories are equally likely. Subsets of size k among d count
-    as d/k categories.
+    It is e**x/(e**x + categories - 1), x = epsilon/shares, rounded down to a multiple
+    of 2**-64; all other categories are equally likely. For subsets of size k of d
+    categories, `categories` is d/k.
 
     Raises
     ------
     DTypeError, ParameterError
         epsilon is not a finite real > 0.
     CalibrationError
-        Nothing above the useless probability 1/categories is within epsilon.
+        No probability above 1/categories, which is useless, meets epsilon.
     """
     exact = _validate.positive("epsilon", _validate.least_reading(epsilon)) / shares
     others, bits = categories - 1, 128
@@ -59,7 +59,7 @@ def truth_of(epsilon: Real, categories: int | Fraction, shares: int = 1) -> Frac
         low_exp, high_exp = exp_neg(exact.numerator, exact.denominator, bits)
         low = (UNIT << bits) // ((1 << bits) + others * high_exp)
         high = (UNIT << bits) // ((1 << bits) + others * low_exp)
-        if low == min(high, UNIT - 1):  # certainty is never reached
+        if low == min(high, UNIT - 1):  # the probability stays below 1
             break
         bits *= 2  # ends: exp of a rational other than 0 is irrational
     if low * categories <= UNIT:

@@ -1,7 +1,7 @@
 """The release of the local mechanisms whose users report once.
 
-Kernels alone see values. Here are the checks, which look at dtype and shape, and the
-clearing of what must not stay.
+Only kernels read values. This module checks dtypes and shapes, and clears copies of
+private values.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ from fastdp.mechanisms.local._mechanism import Estimate, LocalMechanism
 
 _Array: TypeAlias = "np.ndarray[Any, Any]"
 
-#: Draws (flat values, flat reports, a stream, threads) of one release.
+#: Draws the reports of one release; arguments: flat values, flat reports, stream,
+#: threads.
 Draw: TypeAlias = Callable[[_Array, _Array, "Stream | None", int], None]
 
-#: Most bytes of reports of one release: every region has chunks enough for them.
+#: Refuse more bytes of reports in one release: each region has chunks for this many.
 _MOST_BYTES = 2**42
 
 
@@ -38,7 +39,7 @@ class ReportsOnce(LocalMechanism[Estimate]):
 
     @property
     def _value(self) -> int:
-        """Number of axes of what one user holds."""
+        """Number of axes of one user's value."""
         return 0
 
     @_core.zero_on_failure
@@ -122,7 +123,7 @@ class ReportsOnce(LocalMechanism[Estimate]):
         stream: Stream | None,
         workers: int,
     ) -> Any:
-        """Release the values, `checked` being them or a copy that is cleared."""
+        """Release the values; `checked` is `values` itself, or a copy to clear."""
         copied = checked is not values
         try:
             if stream is not None:

@@ -1,7 +1,7 @@
-"""Reports from elsewhere: arrays, columns and lists of them, and their JSON form.
+"""Reports from clients: arrays, columns and lists of them, and their JSON form.
 
-What no mechanism can have sent (a number out of range, from a broken or hostile
-client) becomes a report that supports no category: it counts as a user.
+A report that the mechanism cannot have sent (a number out of range, from a broken or
+hostile client) becomes one that supports no category. Its sender counts as a user.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _NO_REPORT = np.uint32(2**32 - 1)
 def as_reports(
     reports: Any, dtype: np.dtype[Any], row: tuple[int, ...], *, truth: bool = False
 ) -> _Array:
-    """Return reports as a flat contiguous array, whose rows have the shape `row`.
+    """Return reports as a flat contiguous array with rows of the shape `row`.
 
-    Of `dtype`; of uint32 if they came as integers of another width.
+    Its dtype is `dtype`, or uint32 if the reports were integers of another width.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def as_reports(
     Raises
     ------
     DTypeError, ParameterError
-        No integers, or another width of the rows.
+        The reports are not integers, or their rows have a wrong width.
     """
     if isinstance(reports, np.generic):
         reports = np.asarray(reports)
@@ -68,12 +68,12 @@ def as_reports(
 
 
 def as_records(reports: Any, dtype: np.dtype[Any], *, made_by: str) -> _Array:
-    """Return reports of several fields as a flat contiguous array: no lists of them.
+    """Return reports of several fields as a flat contiguous array; refuse lists.
 
     Raises
     ------
     DTypeError
-        No array of `dtype`.
+        `reports` is not an array of `dtype`.
     """
     found = np.asarray(reports) if isinstance(reports, np.void) else reports
     if not isinstance(found, np.ndarray) or found.dtype != dtype:
@@ -122,10 +122,11 @@ def _listed(reports: Any, dtype: np.dtype[Any], row: tuple[int, ...]) -> _Array:
 
 
 def written(report: Any) -> Any:
-    """Return one report in types that JSON knows.
+    """Return one report as JSON types.
 
-    A number; a row of bytes as hex digits; of a report with several parts each under
-    its name, 64 bits as 16 hex digits, the highest first.
+    A number stays a number; a row of bytes becomes hex digits. A report with several
+    fields becomes an object; its 64-bit fields are 16 hex digits, most significant
+    first.
     """
     if isinstance(report, np.ndarray):
         return report.tobytes().hex()
@@ -135,12 +136,12 @@ def written(report: Any) -> Any:
 
 
 def read(content: Any, dtype: np.dtype[Any], row: tuple[int, ...]) -> Any:
-    """Return what `written` wrote, for an element of an array of reports.
+    """Invert `written`: return an element for an array of reports.
 
     Raises
     ------
     ParameterError
-        Anything else, or a number that the dtype does not hold.
+        `content` is anything else, or a number that the dtype does not hold.
     """
     try:
         if dtype.names is None:
@@ -180,7 +181,7 @@ def _bytes(text: Any, size: int) -> bytes:
     if not isinstance(text, str) or len(text) != 2 * size:
         raise ValueError
     found = bytes.fromhex(text)
-    if len(found) != size:  # it passes over blanks
+    if len(found) != size:  # bytes.fromhex skips blanks
         raise ValueError
     return found
 

@@ -1,8 +1,8 @@
 """Values of an open domain: strings of bytes, one a user, and their digests.
 
-Text counts as its UTF-8, bytes as they are, integers as their decimal digits, held to
-10**600; what is no value (None, NaN, null) as the empty string. Nothing is refused for
-what it holds.
+Text is encoded as UTF-8, bytes stay as they are, and integers, clamped to +-10**600,
+become their decimal digits. Missing values (None, NaN, null) become the empty string.
+No value is refused because of its content.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from fastdp.mechanisms._keys import key_column
 
 _Array: TypeAlias = "np.ndarray[Any, Any]"
 
-#: A public key of hash functions that nobody has drawn.
+#: Default public key of hash functions.
 NO_KEY = "0" * 32
 
-#: Functions of digests as the kernels take them.
+#: Hash function of digests in the kernels' format.
 WORDS = np.dtype([("a", "<u8"), ("c", "<u8"), ("b", "<u8")])
 
-#: Integers beyond count as this: longer ones Python may refuse to write.
+#: Clamp integers to this magnitude: Python may refuse to write longer ones.
 _MOST = 10**600
 
 
 class Strings(NamedTuple):
-    """Strings of bytes, one behind the other: number i is text[start[i]:start[i+1]]."""
+    """Concatenated strings of bytes: number i is text[start[i]:start[i+1]]."""
 
     text: _Array  # uint8
     start: _Array  # int64
@@ -42,7 +42,7 @@ class Strings(NamedTuple):
         return found
 
     def padded(self, size: int) -> _Array:
-        """Return the strings as rows of `size` bytes: cut, or filled up with zeros."""
+        """Return the strings as rows of `size` bytes, cut or padded with zeros."""
         lengths = np.diff(self.start)
         rows = np.zeros((len(lengths), size), np.uint8)
         for place in range(size):
@@ -54,12 +54,12 @@ class Strings(NamedTuple):
 
 
 def checked_key(key: object) -> str:
-    """Return a public key: 32 hex digits, in small letters.
+    """Return a public key as 32 lower-case hex digits.
 
     Raises
     ------
     DTypeError, ParameterError
-        Anything else.
+        `key` is not 32 hex digits.
     """
     if not isinstance(key, str):
         raise DTypeError(
@@ -71,7 +71,7 @@ def checked_key(key: object) -> str:
 
 
 def hash_key(key: str) -> _core.HashKey:
-    """Return a checked key as the kernels take it."""
+    """Return a checked key in the kernels' format."""
     return _core.HashKey(bytes.fromhex(key))
 
 
@@ -83,12 +83,13 @@ def functions(key: _core.HashKey, seeds: _Array) -> _Array:
 
 
 def read(name: str, values: Any) -> Strings:
-    """Return values of any kind as strings.
+    """Return values of any type as strings of bytes.
 
     Raises
     ------
     DTypeError, ParameterError
-        Neither one value nor a list, array or column of text, bytes or integers.
+        `values` is neither one value nor a list, array or column of text, bytes or
+        integers.
     """
     if isinstance(values, (str, bytes, int, np.integer)) and not isinstance(
         values, bool
@@ -114,7 +115,7 @@ def read(name: str, values: Any) -> Strings:
 
 
 def _text_only(listed: _Array) -> _Array:
-    """Return text whose words are all characters, as Python demands."""
+    """Clamp words of text to the last Unicode character: Python refuses larger ones."""
     own = listed.dtype.newbyteorder("=")
     points = np.ascontiguousarray(listed, own).view(np.uint32)
     return np.minimum(points, 0x10FFFF).view(own)
@@ -138,7 +139,7 @@ def _joined(parts: list[bytes], shape: tuple[int, ...]) -> Strings:
 
 
 def names_of(values: Any) -> tuple[Any, ...]:
-    """Return a list, array or column of values as Python has them."""
+    """Return the values of a list, array or column as Python objects."""
     for kind in ("tolist", "to_list", "to_pylist"):
         if hasattr(values, kind):
             listed = getattr(values, kind)()

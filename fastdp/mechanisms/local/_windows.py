@@ -1,8 +1,8 @@
-"""Laws of numbers: codes 0 ... M - 1, of which a window of w is more likely.
+"""Laws of reports on numbers: codes 0 ... M - 1; those in a window of w are likelier.
 
-Of 2**64 words each code of the window has `inside`, each other one `outside`: integers,
-whose quotient is at most the ratio asked for. A law may be a public mixture of two such
-members. docs/proofs/local_randomizers.md
+Of the 2**64 random words, each code in the window gets `inside` words and each other
+code `outside` words. These are integers whose quotient is at most the requested ratio.
+A law may be a public mixture of two such members. docs/proofs/local_randomizers.md
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from fastdp.exceptions import ParameterError
 
 _Array: TypeAlias = "np.ndarray[Any, Any]"
 
-#: Codes of a member, and its window.
+#: Number of codes of a member, M, and length of its window, w.
 Member: TypeAlias = "tuple[int, int]"
 
 UNIT = 2**64
 
-#: Fewest words of one code: the kernels' quotients need them.
+#: Minimum number of words of a code, so that the kernels' quotients are right.
 _LEAST = 2**33
 
-#: Most codes of a member that a search looks at.
+#: The search tries members with at most this many codes.
 MOST_CODES = 64
 
-#: Greatest ratio of a search: e**16.6. A greater one gains nothing with so few codes.
+#: Largest ratio of a search, e**16.6: a larger one gains nothing with so few codes.
 MOST_RATIO = Fraction(2**24)
 
-#: A mixture is taken if it lessens the worst variance by this share.
+#: Use a mixture if it reduces the worst variance by at least this fraction.
 _GAIN = 0.01
 
 
@@ -79,7 +79,7 @@ class Windows:
 
     @cached_property
     def outside(self) -> list[int]:
-        """Words of a code outside the window, of each member."""
+        """Number of words of a code outside the window, for each member."""
         return [
             -math.floor(-total / (w * self.ratio + m - w))
             for total, (m, w) in zip(self._totals, self.members, strict=True)
@@ -87,7 +87,7 @@ class Windows:
 
     @cached_property
     def inside(self) -> list[int]:
-        """Words of a code of the window."""
+        """Number of words of a code in the window, for each member."""
         made = [
             (total - (m - w) * b) // w
             for total, b, (m, w) in zip(
@@ -108,17 +108,17 @@ class Windows:
 
     @property
     def spare(self) -> int:
-        """Words left over: of codes that no number enters, whose values cancel."""
+        """Number of words left over; they give codes whose values sum to 0."""
         return self._spare(self.inside)
 
     @property
     def codes(self) -> int:
-        """How many codes there are."""
+        """Number of codes of all members."""
         return sum(m for m, _ in self.members)
 
     @property
     def middle(self) -> int:
-        """Code of value 0 that an odd word left over has; 0 if there is none."""
+        """Code with value 0, for the odd one of the spare words; 0 if there is none."""
         if self.members[0][0] % 2:
             return self.members[0][0] // 2
         if len(self.members) == 2 and self.members[1][0] % 2:
@@ -127,7 +127,7 @@ class Windows:
 
     @cached_property
     def values(self) -> list[Fraction]:
-        """Value of each code: of numbers in [-1, 1] the mean is theirs."""
+        """Value of each code; its mean over reports is the number, in [-1, 1]."""
         found = []
         parts = zip(self.members, self.inside, self.outside, strict=True)
         for i, ((m, w), a, b) in enumerate(parts):
@@ -138,7 +138,7 @@ class Windows:
 
     @property
     def moved(self) -> Fraction:
-        """Greatest probability of the codes that are likelier for one of two."""
+        """Largest probability of all codes that are likelier for one of two numbers."""
         words = sum(
             min(w, m - w) * a
             for a, (m, w) in zip(self.inside, self.members, strict=True)
@@ -147,7 +147,7 @@ class Windows:
 
     @property
     def quotient(self) -> Fraction:
-        """Greatest quotient of the probabilities of a code; at most the ratio."""
+        """Largest quotient of the probabilities of a code; at most the ratio."""
         pairs = zip(self.inside, self.outside, strict=True)
         return max(Fraction(a, b) for a, b in pairs)
 
@@ -163,7 +163,7 @@ class Windows:
         )
 
     def variance(self, t: _Array) -> _Array:
-        """Return the variance of a report of each of some numbers in [-1, 1]."""
+        """Return the variance of one report for each of some numbers in [-1, 1]."""
         shares = np.array([float(total / UNIT) for total in self._totals])
         moments = _second_moments(float(self.ratio), self.members, t)
         found: _Array = shares @ moments - t**2
@@ -171,8 +171,8 @@ class Windows:
 
     @cached_property
     def worst_variance(self) -> float:
-        """Greatest variance of a report of any number in [-1, 1]."""
-        # Between two knots it is linear, less the square of the number.
+        """Largest variance of a report over all numbers in [-1, 1]."""
+        # Between two knots it is a linear function minus the square of the number.
         knots = np.unique(
             np.concatenate([np.linspace(-1, 1, m - w + 1) for m, w in self.members])
         )
@@ -184,7 +184,7 @@ class Windows:
 
 
 def _second_moments(ratio: float, members: tuple[Member, ...], t: _Array) -> _Array:
-    """Return the mean squares of the values of reports of numbers, by member."""
+    """Return the mean squares of reported values, by member and number."""
     found = []
     for m, w in members:
         outside = 1 / (w * ratio + m - w)
@@ -201,10 +201,10 @@ def _second_moments(ratio: float, members: tuple[Member, ...], t: _Array) -> _Ar
 
 @lru_cache(maxsize=256)
 def best_members(ratio: Fraction) -> tuple[tuple[Member, ...], Fraction]:
-    """Return the members of the least worst variance, and the share of the first.
+    """Return the members with the least worst variance, and the share of the first.
 
-    One of at most 64 codes; or two, of which one is of 2 or 3 codes or the best, if a
-    mixture is better by 1 %.
+    The result is one member of at most 64 codes; or, if a mixture is better by 1 %, two
+    members, of which one has 2 or 3 codes or is the best single one.
     """
     t = np.linspace(0, 1, 97)
     listed = [(m, w) for m in range(2, MOST_CODES + 1) for w in range(1, m // 2 + 1)]

@@ -1,8 +1,8 @@
-"""Public categories: how many there are, or what they are called.
+"""Public categories, given by their number or by their names.
 
-Names are strings, or integers, in the order in which estimates give them. A value is
-compared with them as it stands; what is none of them has no place, like a number out
-of range. The places alone go to the kernels.
+Names are strings, or integers, in the order of estimates. A value is compared with them
+without conversion; a value that is not a name has no place, like a number out of range.
+Kernels get only the places.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Named: TypeAlias = "int | Sequence[str] | Sequence[int]"
 Other: TypeAlias = "int | str | None"
 Names: TypeAlias = "tuple[str, ...] | tuple[int, ...]"
 
-#: Integers that are names lie within this: what saturates is none of them.
+#: Names that are integers have a smaller magnitude: saturated values are no names.
 _FARTHEST = 2**62
 
 
@@ -50,9 +50,9 @@ class Categories:
 
     count: int
     names: Names | None
-    other: int | None  # its place
-    stand_in: int  # the kernels' word for it: -1 for None
-    places: dict[Any, int]  # of names
+    other: int | None  # place of the category for all other values
+    stand_in: int  # `other` for the kernels: -1 for None
+    places: dict[Any, int]  # place of each name
 
     def __init__(self, categories: Any, most: int, other: Any = None) -> None:
         self.count = count_categories(categories, most)
@@ -74,19 +74,19 @@ class Categories:
 
     @property
     def arguments(self) -> tuple[tuple[str, Any], ...]:
-        """What a constructor was given, for equality and JSON."""
+        """The constructor's arguments, for equality and JSON."""
         if self.names is None:
             return ("categories", self.count), ("other", self.other)
         other = None if self.other is None else self.names[self.other]
         return ("categories", self.names), ("other", other)
 
     def places_of(self, name: str, values: Any) -> tuple[Any, Leave]:
-        """Return the places of named values, -1 for others; and their kind.
+        """Return the places of values, -1 for those that are no names; and their kind.
 
         Raises
         ------
         DTypeError
-            Values of another type than the names.
+            The values have another type than the names.
         """
         assert self.names is not None
         if isinstance(self.names[0], str):
@@ -116,7 +116,7 @@ class Categories:
         return found if shape is None else found.reshape(shape)
 
     def _texts(self, name: str, values: Any) -> list[Any]:
-        """Return values as a list of str; what is no text among them is a null."""
+        """Return values as a list of str and nulls."""
         if isinstance(values, (list, tuple)):
             texts = list(values)
         elif isinstance(values, np.ndarray) and values.dtype.kind in "UO":
@@ -132,7 +132,7 @@ class Categories:
         return texts
 
     def _no_name(self) -> int:
-        """Return a number below 0 that is no name, for nulls."""
+        """Return a negative number that is not a name, to stand for nulls."""
         return next(n for n in range(-1, -self.count - 2, -1) if n not in self.places)
 
     @staticmethod
@@ -143,12 +143,12 @@ class Categories:
 
 
 def count_categories(categories: Any, most: int) -> int:
-    """Return how many categories there are: between 2 and `most`.
+    """Return the number of categories, between 2 and `most`.
 
     Raises
     ------
     DTypeError, ParameterError
-        Neither a number nor a sequence of names, or not so many.
+        `categories` is neither a number nor a sequence of names, or out of range.
     """
     if is_data(categories) or isinstance(categories, np.ndarray):
         return _validate.integer("the number of categories", len(categories), 2, most)
@@ -156,7 +156,7 @@ def count_categories(categories: Any, most: int) -> int:
 
 
 def _checked_names(categories: Any) -> Names:
-    # Of an array of strings each is numpy's own.
+    # An array of strings gives numpy's strings.
     given = [str(name) if isinstance(name, str) else name for name in categories]
     kinds = {*map(type, given)}
     if kinds != {str} and not kinds <= {int, np.int64, np.int32}:

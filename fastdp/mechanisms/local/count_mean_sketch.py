@@ -1,4 +1,4 @@
-"""Count-mean sketch: frequencies of strings that nobody listed."""
+"""Count-mean sketch: frequencies of strings without a list of candidates."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from fastdp.mechanisms.local.unary_encoding import UnaryEncoding
 
 _Array: TypeAlias = "np.ndarray[Any, Any]"
 
-#: Most rows, and cells, of a sketch: what a server can hold.
+#: Maximum numbers of rows and cells of a sketch, for the server's memory.
 _MOST_ROWS = 2**15
 _MOST_CELLS = 2**24
 
-#: Most buckets: a Hadamard code of as many categories has 16 bits.
+#: Maximum number of buckets: a Hadamard code of that many categories has 16 bits.
 _MOST_BUCKETS = 2**15
 
-#: Users whose labels and inner reports wait in memory.
+#: Process this many users at a time: their labels and inner reports are in memory.
 _SLAB = 2**18
 
 
-#: A cell of no sketch.
+#: Marks a report that belongs to no cell.
 _NO_CELL = np.uint32(2**32 - 1)
 
 
 class CountMeanSketch(ReportsOnce["Sketch"]):
-    """Count-mean sketch: how often strings occur, of which there is no list.
+    """Count-mean sketch: how often strings occur, without a list of them.
 
     Each user draws one of the public hash functions, which map strings to buckets, and
     privatizes the bucket of the own value: by Hadamard response (a report of 4 bytes)
@@ -187,11 +187,11 @@ class CountMeanSketch(ReportsOnce["Sketch"]):
 
     @property
     def key(self) -> str:
-        """32 hex digits that the hash functions are made from; public."""
+        """Public key of the hash functions, 32 hex digits."""
         return str(dict(self._arguments)["key"])
 
     def event(self) -> RandomizedResponseEvent:
-        """Return the event of one report: that of two values that share no bucket."""
+        """Return the event of one report, for two values in different buckets."""
         return self._inner.event()
 
     def standard_error(
@@ -206,8 +206,8 @@ class CountMeanSketch(ReportsOnce["Sketch"]):
         frequency : int, float, Fraction or Decimal
             Share of the users with the value, in [0, 1].
         squares : int, float, Fraction or Decimal
-            Sum of the squared shares of all other values, in [0, 1]: what their
-            collisions cost.
+            Sum of the squared shares of all other values, in [0, 1]: it gives the
+            error by collisions.
         """
         users = _validate.integer("users", users, 0)
         zero, one = Fraction(0), Fraction(1)
@@ -218,7 +218,7 @@ class CountMeanSketch(ReportsOnce["Sketch"]):
         return math.hypot(plain, math.sqrt(pairs * self._collisions()))
 
     def _collisions(self) -> Fraction:
-        """Return the variance that each ordered pair of users with one value adds."""
+        """Return the variance of a count by each ordered pair of users that agree."""
         return Fraction(1, self._rows * (self.buckets - 1))
 
     # --- release ------------------------------------------------------------------
@@ -233,7 +233,7 @@ class CountMeanSketch(ReportsOnce["Sketch"]):
     def _draw(
         self, x: _Array, reports: _Array, stream: Stream | None, workers: int
     ) -> None:
-        # Rows are published: the key behind them has nothing else to hide.
+        # The rows are published, so their key is separate from the secret one.
         rows = np.zeros(len(x), np.uint16)
         with _core.Call(stream) as public:
             _core.fill_bytes_into(public, rows)
@@ -269,7 +269,7 @@ class CountMeanSketch(ReportsOnce["Sketch"]):
     # --- tally --------------------------------------------------------------------
 
     def estimate(self, reports: Any, *, workers: int = 1) -> Sketch:
-        """Return the table that answers for any string.
+        """Return the table from which the count of any string can be estimated.
 
         Parameters
         ----------
@@ -288,7 +288,7 @@ class CountMeanSketch(ReportsOnce["Sketch"]):
 
     @property
     def _tally_size(self) -> int:
-        """Counters: the inner tallies of all rows, then the users of all rows."""
+        """Number of counters: the inner tallies of all rows, then each row's users."""
         return self._rows * (self._inner._tally_size + 1)
 
     def _as_reports(self, reports: Any) -> _Array:
@@ -319,10 +319,10 @@ class CountMeanSketch(ReportsOnce["Sketch"]):
         return Sketch(self, supporters, users, pairs)
 
     def _equal_pairs(self, supporters: _Array, of_row: _Array, users: int) -> float:
-        """Return an unbiased number of ordered pairs of users that hold one value.
+        """Return an unbiased estimate of ordered pairs of users with equal values.
 
-        From the squares of the counts of all cells, less what the inner noise and
-        chance collisions add to them.
+        It is computed from the squared counts of all cells, minus the contributions of
+        the inner noise and of chance collisions.
         """
         own, cross = self._inner._support.own, self._inner._support.cross
         m, gap = self.buckets, float(own - cross)
@@ -335,7 +335,7 @@ class CountMeanSketch(ReportsOnce["Sketch"]):
 
 @dataclass(frozen=True, eq=False)
 class Sketch:
-    """Table of a count-mean sketch, which can be asked for any value.
+    """Table of a count-mean sketch; it estimates the count of any value.
 
     Made by the `estimate` methods of `CountMeanSketch` and its aggregators.
 
@@ -408,7 +408,7 @@ def _inner_of(
 
 
 def _inner_report(inner: HadamardResponse | UnaryEncoding) -> tuple[Any, ...]:
-    """Return dtype and shape of the inner report within a report."""
+    """Return the dtype and shape of the inner report inside a report."""
     return ("u1", inner._row) if inner._row else ("<u2",)
 
 
@@ -433,7 +433,7 @@ def _checked_size(rows: object, buckets: object) -> tuple[int, int]:
 
 
 def sums_by_row(rows: _Array, values: _Array, table: _Array) -> None:
-    """Add packed bits to the row of a table that each report names, if there is one."""
+    """Add each report's packed bits to its row of a table; skip rows out of range."""
     order = np.argsort(rows, kind="stable")
     ends = np.searchsorted(rows[order], np.arange(len(table) + 1))
     for row in np.flatnonzero(np.diff(ends)).tolist():

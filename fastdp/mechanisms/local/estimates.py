@@ -1,4 +1,4 @@
-"""Estimates of how many users hold each category, from the counts of their reports."""
+"""Estimates of the number of users of each category, from the counts of reports."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 _Array: TypeAlias = "np.ndarray[Any, Any]"
 
-#: Least positive double: the normal quantile of 0 is not finite.
+#: Smallest positive double; replaces 0, whose normal quantile is infinite.
 _TINY = math.ulp(0.0)
 
 
 @dataclass(frozen=True)
 class Support:
-    """With which probability a report supports a category; exact.
+    """Probabilities that a report supports a category, exact.
 
-    The number of users that support a category is a sum of independent bits, one a
-    user, and estimates and their errors follow from these two probabilities alone.
+    The number of supporters of a category is a sum of independent bits, one for each
+    user. Estimates and their errors follow from these two probabilities alone.
 
     Parameters
     ----------
@@ -63,7 +63,8 @@ class Support:
     ) -> FrequencyEstimate:
         """Return the estimate from the int64 number of supporters of each category."""
         scale, own, cross = self._doubles
-        # The whole part of what others add is taken off in integers: no digit is lost.
+        # Subtract the integer part of the other users' mean support in integers, so
+        # that no digit is lost.
         unit = self.cross.denominator
         whole, rest = divmod(users * self.cross.numerator, unit)
         counts = (supporters - whole) - rest / unit
@@ -80,7 +81,7 @@ class Support:
 
 @dataclass(frozen=True, eq=False)
 class ConsistentEstimate:
-    """Counts that no true histogram contradicts: none negative, in sum the users.
+    """Counts of a possible histogram: none is negative, and they sum to the users.
 
     Made by `FrequencyEstimate.consistent`. Biased (rare categories come out too high
     on average, frequent ones too low), so that there are neither standard errors nor
@@ -117,9 +118,9 @@ class ConsistentEstimate:
 class ValueEstimate:
     """Unbiased number of users of some values, with its standard error.
 
-    Made by what asks for values of an open domain: `Sketch.of`, `PrefixHunt.find` and
-    `BloomCounts.decode`. Single counts may be negative or above `users`; there are
-    other values, so that nothing is known of the sum.
+    Made by methods that estimate values of an open domain: `Sketch.of`,
+    `PrefixHunt.find` and `BloomCounts.decode`. Single counts may be negative or above
+    `users`. Their sum is unknown, because users may hold other values.
 
     Parameters
     ----------
@@ -238,7 +239,7 @@ class FrequencyEstimate(ValueEstimate):
     """
 
     def consistent(self) -> ConsistentEstimate:
-        """Return the nearest counts that are >= 0 and in sum the users (norm-sub).
+        """Return the nearest counts that are >= 0 and sum to the users (norm-sub).
 
         The Euclidean projection: one number is added to all counts, and what is then
         negative becomes 0. Post-processing: it costs no privacy.
@@ -364,7 +365,7 @@ class VectorEstimate:
 
 
 def _quantile(level: Real) -> float:
-    """Return how many standard errors an interval reaches to each side."""
+    """Return the half width of an interval, in standard errors."""
     tail = (1 - _validate.open_unit("level", level)) / 2
     return -NormalDist().inv_cdf(max(float(tail), _TINY))
 
@@ -378,7 +379,7 @@ def project(counts: _Array, total: int) -> _Array:
     if total == 0:
         return np.zeros_like(counts)
     top = counts.max()
-    # From the largest on: the sums then keep `total`, however large the counts are.
+    # Sum from the largest count on: `total` is then not lost in rounding.
     below = np.sort(counts - top)[::-1]
     excess = (np.cumsum(below) - total) / np.arange(1, len(below) + 1)
     last = np.flatnonzero(below > excess)[-1]

@@ -1,4 +1,4 @@
-"""Hadamard response: one of the Walsh-Hadamard code's positions."""
+"""Hadamard response: reports a position of the Walsh-Hadamard code."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class HadamardResponse(FrequencyOracle):
         DTypeError, ParameterError
             A parameter is of a wrong type or out of its domain.
         CalibrationError
-            `epsilon` is so small that only the useless p = 1/2 is within it.
+            `epsilon` is so small that only the useless p = 1/2 meets it.
         """
         return cls(
             _probabilities.truth_of(epsilon, 2), categories=categories, other=other
@@ -111,11 +111,11 @@ class HadamardResponse(FrequencyOracle):
 
     @property
     def p(self) -> Fraction:
-        """Probability that a report is of the own half, exact."""
+        """Probability that a report lies in the user's own half, exact."""
         return self._p
 
     def event(self) -> RandomizedResponseEvent:
-        """Return the event of one report; half of them lie in both or no half."""
+        """Return the event of one report; for two values half the positions differ."""
         return RandomizedResponseEvent(p=self._p / 2, q=(1 - self._p) / 2)
 
     def _draw(
@@ -140,8 +140,8 @@ class HadamardResponse(FrequencyOracle):
     def _supporters(self, tally: _Array) -> _Array:
         signed = tally.copy()
         _core.walsh_hadamard(signed)
-        # signed[0] counts the reports in range; those in v's half less the others
-        # are signed[v + 1].
+        # signed[0] is the number of reports in range; signed[v + 1] is the number in
+        # v's half minus the number outside.
         supporters: _Array = signed[1 : self.categories + 1]
         supporters += signed[0]
         supporters >>= 1

@@ -1,4 +1,4 @@
-"""The server's side of a hunt: levels of prefixes, and what they show."""
+"""The server's side of a hunt: levels of prefixes, and the frequent values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _Array: TypeAlias = "np.ndarray[Any, Any]"
 
 
 class Hunted(ReportsOnce[ValueEstimate]):
-    """What a hunt's mechanism knows on the server: reports in, frequent values out."""
+    """Server side of a hunt's mechanism: from reports to frequent values."""
 
     __slots__ = ("_beta", "_buckets", "_key", "_lengths", "_most", "_support")
 
@@ -47,7 +47,7 @@ class Hunted(ReportsOnce[ValueEstimate]):
         return float(self._errors(np.array([float(share)]), last, users)[0])
 
     def _errors(self, shares: _Array, last: int, users: int) -> _Array:
-        """Return standard errors of counts, from `last` of the users."""
+        """Return standard errors of counts, with `last` users in the last group."""
         own, cross = float(self._support.own), float(self._support.cross)
         noise = shares * own * (1 - own) + (1 - shares) * cross * (1 - cross)
         dealt = shares * (1 - shares) * (1 - last / max(users, 1))
@@ -86,7 +86,7 @@ class Hunted(ReportsOnce[ValueEstimate]):
             level = level.next()
 
     def estimate(self, reports: Any, *, workers: int = 1) -> ValueEstimate:
-        """Return what `find` does."""
+        """Return the result of `find`."""
         return self.find(reports, workers=workers)
 
     def aggregator(self) -> Hunt:
@@ -95,16 +95,16 @@ class Hunted(ReportsOnce[ValueEstimate]):
 
     @property
     def _tally_size(self) -> int:
-        return 0  # a level's own
+        return 0  # each level has its own tally
 
     def _count(self, reports: _Array, tally: _Array) -> None:
-        raise NotImplementedError  # a level counts
+        raise NotImplementedError  # levels count
 
     def _estimate(self, tally: _Array, users: int) -> ValueEstimate:
         raise NotImplementedError
 
     def _candidates(self, level: int, kept: _Array) -> _Array:
-        """Return the extensions of the kept prefixes to a level's length, as rows."""
+        """Return all extensions of the kept prefixes to a level's length, as rows."""
         size, before = self._lengths[-1] // 8, self._lengths[level - 1] if level else 0
         step = self._lengths[level] - before
         bits = np.zeros((len(kept) << step, 8 * size), np.uint8)
@@ -117,9 +117,9 @@ class Hunted(ReportsOnce[ValueEstimate]):
         return np.packbits(bits, axis=1)
 
     def _least(self, users: int, candidates: int) -> int:
-        """Return the supporters that chance gives none of the candidates, but for beta.
+        """Return a number of supporters that values without users reach with P <= beta.
 
-        Supporters of a value that nobody holds are binomial.
+        The number of supporters of a value that nobody holds is binomial.
         """
         from scipy.special import bdtrc
 
@@ -132,7 +132,7 @@ class Hunted(ReportsOnce[ValueEstimate]):
         return low
 
     def _digests(self, rows: _Array, level: int) -> _Array:
-        """Return the digests of the prefixes of a level, of rows of whole values."""
+        """Return the digests of the prefixes of whole values, at a level's length."""
         length = self._lengths[level]
         prefixes = np.array(rows[:, : -(-length // 8)], order="C")  # a copy
         prefixes[:, -1] &= 0xFF & (0xFF00 >> (length - 1) % 8 + 1)
@@ -143,7 +143,7 @@ class Hunted(ReportsOnce[ValueEstimate]):
         return found
 
     def _groups_of(self, seeds: _Array) -> _Array:
-        """Return the group of each seed: half of all the last, the others evenly."""
+        """Return the group of each seed: half of all in the last, the others evenly."""
         last = len(self._lengths) - 1
         places = (seeds >> np.uint64(32)) * np.uint64(max(1, 2 * last)) >> np.uint64(32)
         groups: _Array = np.minimum(places, np.uint64(last)).astype(np.int64)
@@ -188,7 +188,7 @@ class Hunt(Aggregator[ValueEstimate]):
         self._mechanism, self._level, self._kept = mechanism, level, kept
         self._candidates = mechanism._candidates(level, kept)
         self._digests = mechanism._digests(self._candidates, level)
-        # Behind the supporters of all candidates, the users of the group.
+        # The supporters of all candidates, then the number of users of the group.
         self._tally = np.zeros(len(self._digests) + 1, np.int64)
         self._users = 0
 
@@ -199,7 +199,7 @@ class Hunt(Aggregator[ValueEstimate]):
 
     @property
     def last(self) -> bool:
-        """Whether this level has whole values, and no next one."""
+        """Whether this is the last level, whose candidates are whole values."""
         return self._level == len(self._mechanism._lengths) - 1
 
     def add(
@@ -210,7 +210,7 @@ class Hunt(Aggregator[ValueEstimate]):
         count: int | None = None,
         workers: int = 1,
     ) -> Hunt:
-        """Count a batch of reports; all of it or, if anything fails, none.
+        """Count a batch of reports: all of it or, if anything fails, nothing.
 
         Parameters
         ----------
@@ -247,14 +247,14 @@ class Hunt(Aggregator[ValueEstimate]):
         return self
 
     def merge(self, other: Aggregator[ValueEstimate]) -> Hunt:
-        """Add what the same level has counted elsewhere.
+        """Add the counts of the same level from elsewhere.
 
         Raises
         ------
         DTypeError
-            `other` is no level of a hunt.
+            `other` is not a level of a hunt.
         ParameterError
-            It belongs to a different mechanism, or to another level.
+            `other` belongs to a different mechanism, or to another level.
         """
         if isinstance(other, Hunt) and self._place() != other._place():
             raise ParameterError(
@@ -353,7 +353,7 @@ def _restore(
 
 
 def _best(supporters: _Array, most: int) -> _Array:
-    """Return the places of the largest numbers, largest first, earlier ones of ties."""
+    """Return the places of the largest numbers, largest first; ties in order."""
     return np.argsort(-supporters, kind="stable")[:most]
 
 

@@ -174,11 +174,11 @@ class LocalHashing(FrequencyOracle):
 
     @property
     def collision_probability(self) -> Fraction:
-        """Probability that two categories have a common bucket, exact."""
+        """Probability that two categories fall into one bucket, exact."""
         return self._collision
 
     def event(self) -> RandomizedResponseEvent:
-        """Return the event of one report; where two values collide it loses nothing."""
+        """Return the event of one report; values that collide are not distinguished."""
         apart = 1 - self._collision
         wrong = (1 - self._p) / (self._buckets - 1)
         return RandomizedResponseEvent(p=apart * self._p, q=apart * wrong)
@@ -186,7 +186,7 @@ class LocalHashing(FrequencyOracle):
     def _draw(
         self, x: _Array, reports: _Array, stream: Stream | None, workers: int
     ) -> None:
-        # Seeds are published: the key behind them has nothing else to hide.
+        # The seeds are published, so their key is separate from the secret one.
         with _core.Call(stream) as public, _core.Call(stream, reports) as secret:
 
             def part(start: int, stop: int, chunk: int) -> None:
@@ -203,7 +203,7 @@ class LocalHashing(FrequencyOracle):
 
 
 def _range_bits(categories: int) -> int:
-    """Return the bits of a hash value before it is mapped to a bucket."""
+    """Return the number of bits of a hash value before it is mapped to a bucket."""
     return 33 - max(1, (categories - 1).bit_length())
 
 
@@ -218,8 +218,8 @@ def _check_buckets(buckets: object, categories: int) -> int:
 def _collision_probability(buckets: int, categories: int) -> Fraction:
     """Return the probability that two uniform hash values fall into one bucket.
 
-    Of the 2**l hash values, each bucket gets the quotient by the number of buckets,
-    and as many as the remainder says get one more.
+    Each bucket gets 2**l // buckets of the 2**l hash values, and 2**l % buckets of the
+    buckets get one more.
     """
     size = 1 << _range_bits(categories)
     few, larger = divmod(size, buckets)

@@ -36,7 +36,7 @@ _Array: TypeAlias = "np.ndarray[Any, Any]"
 #: Public bounds of one number, or a pair for each number of a user.
 Bounds: TypeAlias = "tuple[Real, Real] | Sequence[tuple[Real, Real]]"
 
-#: A user of several numbers reports one for each so much epsilon.
+#: By default, a user with several numbers reports one of them per this much epsilon.
 _EACH = Fraction(5, 2)
 
 
@@ -193,7 +193,7 @@ class LocalMean(ReportsOnce[MeanEstimate]):
         if asked is None:
             asked = max(1, min(most, int(exact / _EACH)))
         asked = _validate.integer("asked", asked, 1, most)
-        # Of several numbers epsilons are rounded up: their sum must not be beyond.
+        # The event's epsilons are rounded up: with several numbers leave room for that.
         each = exact if asked == 1 else exact / asked * (1 - Fraction(1, 2**50))
         ratio = _probabilities.ratio_of(each, MOST_RATIO)
         if ratio <= 1 + Fraction(1, 2**60):
@@ -227,12 +227,12 @@ class LocalMean(ReportsOnce[MeanEstimate]):
 
     @property
     def dimension(self) -> int | None:
-        """How many numbers each user has; None: one, in an array of any shape."""
+        """Numbers of each user; None: one number, in an array of any shape."""
         return self._dimension
 
     @property
     def asked(self) -> int:
-        """How many of them each user reports."""
+        """Number of these numbers that each user reports."""
         return self._asked
 
     @property
@@ -251,7 +251,7 @@ class LocalMean(ReportsOnce[MeanEstimate]):
         Parameters
         ----------
         value : int, float, Fraction or Decimal, optional
-            The user's number, the same for each of several; None: the worst there is.
+            The user's number, the same for each of several; None: the worst number.
 
         Returns
         -------
@@ -321,9 +321,9 @@ class LocalMean(ReportsOnce[MeanEstimate]):
     def _draw_rows(
         self, x: _Array, reports: _Array, stream: Stream | None, workers: int
     ) -> None:
-        # The places are published: the key behind them has nothing else to hide.
+        # The places are published, so their key is separate from the secret one.
         with _core.Call(stream) as public, _core.Call(stream, reports) as secret:
-            block = _core.NUMBERS_CHUNK  # users whose codes are whole chunks
+            block = _core.NUMBERS_CHUNK  # the codes of so many users are whole chunks
 
             def part(start: int, stop: int, chunk: int) -> None:
                 for low in range(start, stop, block):
@@ -412,7 +412,7 @@ class LocalMean(ReportsOnce[MeanEstimate]):
         return np.array([float((b - a) / 2) for a, b in pairs])
 
     def _shaped(self, found: _Array) -> Any:
-        """Return a number, or one for each of several."""
+        """Return one number, or an array if users have several."""
         if self._dimension is None:
             return float(np.asarray(found).reshape(-1)[0])
         return np.broadcast_to(found, (self._dimension,)).copy()

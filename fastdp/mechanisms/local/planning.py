@@ -1,4 +1,4 @@
-"""Which local mechanism to take: by the error that each will have."""
+"""Chooses a local mechanism by the error of its estimates."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from fastdp.mechanisms.local.randomized_response import RandomizedResponse
 from fastdp.mechanisms.local.subset_selection import SubsetSelection
 from fastdp.mechanisms.local.unary_encoding import UnaryEncoding
 
-#: Variances with a ratio up to this count as equal.
+#: Treat variances as equal if their ratio is at most this.
 _EQUAL = 1.01
 
 
@@ -94,7 +94,7 @@ def best_frequency_oracle(
 
 
 def _within(epsilon: Real, categories: Named, other: Other) -> list[FrequencyOracle]:
-    """Return the mechanisms for these parameters, those left out that are useless."""
+    """Return the mechanisms for these parameters, without useless ones."""
     makers: list[Callable[[], FrequencyOracle]] = [
         lambda: RandomizedResponse.from_epsilon(
             epsilon, categories=categories, other=other

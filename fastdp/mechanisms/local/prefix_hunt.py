@@ -1,4 +1,4 @@
-"""Heavy hitters: which strings are frequent, without a list, by growing prefixes."""
+"""Heavy hitters: finds frequent strings without a list, by growing prefixes."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from fastdp.mechanisms.local.local_hashing import REPORT
 
 _Array: TypeAlias = "np.ndarray[Any, Any]"
 
-#: Bits of the first prefixes, all of which are candidates.
+#: Length in bits of the first prefixes; all of them are candidates.
 _FIRST = 12
 
-#: Most candidates of one level, and bits of values.
+#: Maximum number of candidates of one level; maximum length of values in bits.
 _MOST_CANDIDATES = 2**20
 _MOST_BITS = 1024
 
-#: Most buckets: beyond e**11 none is better.
+#: Maximum number of buckets: more than e**11 does not help.
 _MOST_BUCKETS = 2**16
 
-#: Users whose prefixes wait in memory.
+#: Process this many users at a time: their prefixes are in memory.
 _SLAB = 2**18
 
 
@@ -188,21 +188,21 @@ class PrefixHunt(Hunted):
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        """Bits of the prefixes of all groups."""
+        """Length in bits of the prefixes of each group."""
         return self._lengths
 
     @property
     def most(self) -> int:
-        """Most values that are found."""
+        """Maximum number of values that are found."""
         return self._most
 
     @property
     def key(self) -> str:
-        """32 hex digits that the hash functions are made from; public."""
+        """Public key of the hash functions, 32 hex digits."""
         return str(dict(self._arguments)["key"])
 
     def event(self) -> RandomizedResponseEvent:
-        """Return the event of one report: that of two values in different buckets."""
+        """Return the event of one report, for two values in different buckets."""
         return RandomizedResponseEvent(p=self.p, q=(1 - self.p) / (self._buckets - 1))
 
     # --- release ------------------------------------------------------------------
@@ -228,7 +228,7 @@ class PrefixHunt(Hunted):
     ) -> None:
         n = len(rows)
         seeds, values = np.zeros(n, np.uint64), np.zeros(n, np.uint32)
-        # Seeds are published: the key behind them has nothing else to hide.
+        # The seeds are published, so their key is separate from the secret one.
         with _core.Call(stream) as public:
             _core.fill_bytes_into(public, seeds)
         groups = self._groups_of(seeds)
@@ -260,7 +260,7 @@ class PrefixHunt(Hunted):
 
 
 def _lengths_of(bits: object, groups: object, most: int) -> tuple[int, ...]:
-    """Return the lengths of the prefixes of all groups."""
+    """Return the length in bits of the prefixes of each group."""
     whole = _validate.integer("bits", bits, 8, _MOST_BITS)
     if whole % 8:
         raise ParameterError(f"bits must be a multiple of 8, got {whole}")
@@ -283,7 +283,7 @@ def _lengths_of(bits: object, groups: object, most: int) -> tuple[int, ...]:
 
 
 def _collision_probability(buckets: int) -> Fraction:
-    """Return the probability that two values share a bucket; of 2**32 hash values."""
+    """Return the probability that two uniform 32-bit hash values share a bucket."""
     few, larger = divmod(2**32, buckets)
     pairs = (buckets - larger) * few**2 + larger * (few + 1) ** 2
     return Fraction(pairs, 2**64)

@@ -34,7 +34,7 @@ _Array: TypeAlias = "np.ndarray[Any, Any]"
 _BOOL = np.dtype(bool)
 _BYTE = np.dtype(np.uint8)
 
-#: Bytes of packed bits that are counted as one row.
+#: Count packed bits in rows of this many bytes.
 _ROW = 1024
 
 
@@ -86,7 +86,7 @@ class RandomizedResponse(FrequencyOracle):
 
     _in_place = True
     _truth = True
-    _law: _core.Bernoulli | _core.Response  # of flips, or of labels
+    _law: _core.Bernoulli | _core.Response  # law of the flips, or of the labels
     _p: Fraction
 
     def __init__(self, p: Real, *, categories: Named = 2, other: Other = None) -> None:
@@ -120,7 +120,7 @@ class RandomizedResponse(FrequencyOracle):
         DTypeError, ParameterError
             A parameter is of a wrong type or out of its domain.
         CalibrationError
-            `epsilon` is so small that only the useless p = 1/categories is within it.
+            `epsilon` is so small that only the useless p = 1/categories meets it.
         """
         count = count_categories(categories, MOST_ANSWERS)
         return cls(
@@ -161,7 +161,7 @@ class RandomizedResponse(FrequencyOracle):
         wrong = _validate.open_unit("error", error)
         rarely = _validate.open_unit("failure", failure)
         own, cross = self._support.own, self._support.cross
-        widest = min(max(Fraction(1, 2), cross), own)  # of a report's probabilities
+        widest = min(max(Fraction(1, 2), cross), own)  # P(support) of largest variance
         needed = widest * (1 - widest) / ((own - cross) ** 2 * wrong**2 * rarely)
         high = max(1, math.ceil(needed))
         if share is None:
@@ -390,7 +390,7 @@ def _packed_bits(name: str, x: Any) -> _Array:
 
 
 def _tally_packed(reports: Any, workers: int, count: int | None) -> tuple[_Array, int]:
-    """Return how many of the first `count` bits are 0 and how many 1, and `count`."""
+    """Return the numbers of zeros and ones of the first `count` bits, and `count`."""
     if count is None:
         raise ParameterError("count must be given with packed=True: the number of bits")
     octets = _packed_bits("reports", reports).reshape(-1)
@@ -403,7 +403,7 @@ def _tally_packed(reports: Any, workers: int, count: int | None) -> tuple[_Array
     rows, rest = divmod(count, 8 * _ROW)
     whole = octets[: rows * _ROW].reshape(rows, _ROW)
     ones = int(count_parts(whole, 8 * _ROW, _columns, workers).sum())
-    last = np.unpackbits(octets[rows * _ROW :])  # fewer bits than one row has
+    last = np.unpackbits(octets[rows * _ROW :])  # the incomplete last row
     ones += int(last[:rest].sum())
     return np.array([count - ones, ones], np.int64), count
 

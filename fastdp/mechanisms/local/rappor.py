@@ -1,4 +1,4 @@
-"""RAPPOR: Bloom filters of strings, randomized for good and again for a report."""
+"""RAPPOR: Bloom filters of strings, randomized once and again for each report."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from fastdp.mechanisms.local.estimates import ValueEstimate
 
 _Array: TypeAlias = "np.ndarray[Any, Any]"
 
-#: Most bits of a filter, and bits of all cohorts together.
+#: Maximum bits of a filter; maximum bits of all cohorts together.
 _MOST_BITS = 2**15
 _MOST_CELLS = 2**24
 
@@ -150,14 +150,14 @@ class Rappor(LocalMechanism["BloomCounts"]):
         Parameters
         ----------
         epsilon : int, float, Fraction or Decimal
-            Of a memo, and so of all reports of one value together, > 0.
+            Budget of a memo, and so of all reports of one value together, > 0.
         p, q, bits, hashes, cohorts, key : as for the class
 
         Raises
         ------
         DTypeError, ParameterError, CalibrationError
             A parameter is of a wrong type or out of its domain, or `epsilon` is so
-            small that only fair coins are within it.
+            small that only fair coins meet it.
         """
         exact = _validate.positive("epsilon", _validate.least_reading(epsilon))
         hashes = _checked_shape(bits, hashes, cohorts)[1]
@@ -189,25 +189,25 @@ class Rappor(LocalMechanism["BloomCounts"]):
 
     @property
     def hashes(self) -> int:
-        """Bits that a string sets."""
+        """Number of bits that a string sets, one for each hash function."""
         return self._shape[1]
 
     @property
     def cohorts(self) -> int:
-        """Sets of hash functions."""
+        """Number of cohorts: sets of hash functions."""
         return self._shape[2]
 
     @property
     def key(self) -> str:
-        """32 hex digits that the hash functions are made from; public."""
+        """Public key of the hash functions, 32 hex digits."""
         return str(dict(self._arguments)["key"])
 
     def event(self) -> RandomizedResponseEvent:
-        """Return the event of a memo: of all reports of one value together."""
+        """Return the event of a memo, and so of all reports of one value together."""
         return _of_ratio(((2 - self.f) / self.f) ** (2 * self.hashes))
 
     def report_event(self) -> RandomizedResponseEvent:
-        """Return the event of a single report, where a memo makes no other."""
+        """Return the event of a single report, if its memo makes no other report."""
         own, cross = self._chances()
         return _of_ratio((own * (1 - cross) / (cross * (1 - own))) ** self.hashes)
 
@@ -227,7 +227,7 @@ class Rappor(LocalMechanism["BloomCounts"]):
         secret: bytes | None = None,
         stream: Stream | None = None,
     ) -> Any:
-        """Return the memo of each value, which its client keeps, and keeps secret.
+        """Return the memo of each value, which its client stores and keeps secret.
 
         Parameters
         ----------
@@ -268,7 +268,7 @@ class Rappor(LocalMechanism["BloomCounts"]):
         return memos.reshape(read.shape)[()]
 
     def report(self, memos: Any, *, stream: Stream | None = None) -> Any:
-        """Return one report of each memo; any number of them may be made.
+        """Return one report of each memo; a memo may make any number of reports.
 
         Parameters
         ----------
@@ -361,7 +361,7 @@ class Rappor(LocalMechanism["BloomCounts"]):
 
     @property
     def _tally_size(self) -> int:
-        """Counters: the bits of all cohorts, then the users of all cohorts."""
+        """Number of counters: the bits of all cohorts, then each cohort's users."""
         return self.cohorts * (self.bits + 1)
 
     def _as_reports(self, reports: Any) -> _Array:
@@ -382,7 +382,7 @@ class Rappor(LocalMechanism["BloomCounts"]):
 
 @dataclass(frozen=True, eq=False)
 class BloomCounts:
-    """How often each bit of each cohort was reported, which candidates explain.
+    """How often each bit of each cohort was reported; candidates can be decoded.
 
     Made by the `estimate` methods of `Rappor` and its aggregators.
 
@@ -464,7 +464,7 @@ class BloomCounts:
 
 
 class _Memo(Stream):
-    """The stream of one memo: the same key again and again, in ChaCha20 everywhere."""
+    """The stream of one memo: each call gets the same key, for ChaCha20 everywhere."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
@@ -474,7 +474,7 @@ class _Memo(Stream):
 
 
 def _of_ratio(ratio: Fraction) -> RandomizedResponseEvent:
-    """Return the event that dominates all laws with at most this ratio: two answers."""
+    """Return the event of two answers, which dominates all laws with this ratio."""
     return RandomizedResponseEvent(p=ratio / (1 + ratio), q=1 / (1 + ratio))
 
 

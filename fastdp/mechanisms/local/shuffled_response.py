@@ -125,7 +125,7 @@ class ShuffledResponse(Mechanism):
             clients=clients,
             categories=count_categories(categories, MOST_ANSWERS),
         )
-        # (truth beyond probabilities of 64 bits is not drawn: e^-40 is below them)
+        # Cap epsilon at 40: probabilities are multiples of 2^-64, hardly below e^-40.
         own = RandomizedResponse.from_epsilon(
             min(local, 40.0), categories=categories, other=other
         )
@@ -138,7 +138,7 @@ class ShuffledResponse(Mechanism):
 
     @property
     def clients(self) -> int:
-        """Number of reports that at least are shuffled together."""
+        """Minimum number of reports that are shuffled together."""
         return self._clients
 
     @property
@@ -148,7 +148,7 @@ class ShuffledResponse(Mechanism):
 
     @property
     def local(self) -> RandomizedResponse:
-        """What each client runs."""
+        """The local mechanism that each client runs."""
         return self._local
 
     def event(self, *, points: int = 48) -> TradeOffEvent:
@@ -157,7 +157,7 @@ class ShuffledResponse(Mechanism):
         Parameters
         ----------
         points : int
-            Number of epsilons that the trade-off function is bounded at.
+            Number of epsilons at which the trade-off function is bounded.
 
         Raises
         ------
@@ -179,7 +179,7 @@ class ShuffledResponse(Mechanism):
         Parameters
         ----------
         delta : int, float, Fraction or Decimal
-            >= 0 and < 1; at 0 it is that of each report.
+            >= 0 and < 1; at 0 the result is epsilon of one report.
 
         Raises
         ------

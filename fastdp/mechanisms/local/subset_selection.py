@@ -1,4 +1,4 @@
-"""Subset selection: a set of categories, more often one that has the own."""
+"""Subset selection: reports a random set of categories that favors the user's own."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from fastdp.mechanisms.local.estimates import Support
 
 _Array: TypeAlias = "np.ndarray[Any, Any]"
 
-#: Bytes of rows whose ones are counted together: what that needs stays in the cache.
+#: Count the ones of this many bytes of rows at a time: the temporaries stay in cache.
 _BLOCK = 2**17
 
 #: Number of ones of each byte.
@@ -158,7 +158,7 @@ class SubsetSelection(FrequencyOracle):
         return self._size
 
     def event(self) -> RandomizedResponseEvent:
-        """Return the event of one row; sets with both values or none lose nothing."""
+        """Return the event of one row; sets with both values or none reveal nothing."""
         d, k = self.categories, self._size
         apart = Fraction(1, d - 1)
         return RandomizedResponseEvent(
@@ -182,7 +182,7 @@ class SubsetSelection(FrequencyOracle):
             _arrays.in_parallel(part, len(x), USERS, workers)
 
     def _count(self, reports: _Array, tally: _Array) -> None:
-        # Any bits add up: of a row that is no set of this size each would count.
+        # Skip rows that are not sets of this size: all their bits would be counted.
         padding = 0xFF >> ((self.categories - 1) % 8 + 1)
         step = max(1, _BLOCK // self._row[0])
         for low in range(0, len(reports), step):
@@ -198,10 +198,10 @@ def _support(own: Fraction, d: int, size: int) -> Support:
 
 
 def _best_size(epsilon: float, d: int) -> int:
-    """Return the size of the least variance of a rare category's count."""
+    """Return the size of sets with the least variance of a rare category's count."""
 
     def variance(k: int) -> float:
-        # Of the mass outside the set, for no large number.
+        # Use the mass outside the set, to avoid large numbers.
         rest = (d - k) / (k * math.exp(min(epsilon, 700.0)) + d - k)
         own = 1 - rest
         cross = (own * (k - 1) + rest * k) / (d - 1)

@@ -1,4 +1,4 @@
-"""Unary encoding: one bit a category, each flipped on its own."""
+"""Unary encoding: one bit for each category, flipped independently."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from fastdp.mechanisms.local.estimates import Support
 
 _Array: TypeAlias = "np.ndarray[Any, Any]"
 
-#: First chunk of the bits of the users' own categories.
+#: First chunk of the randomness for the bits of the users' own categories.
 _OWN = LABELS + REGION
 
-#: About so many bytes of rows are drawn before the own bits are put in: they are then
-#: still in a near cache.
+#: Draw about this many bytes of rows before the users' own bits are inserted: the rows
+#: are then still in the cache.
 _SLAB = 2**18
 
 
@@ -218,10 +218,10 @@ class UnaryEncoding(FrequencyOracle):
         labels: _Array,
         own: _Array,
     ) -> None:
-        """Draw the rows of the users from `first` on, who have these labels."""
+        """Draw the rows of users `first`, first + 1, ..., who have these labels."""
         law, width = self._cross_law, self._row[0]
         chunk = _core.BITS_CHUNK // 8
-        # Slabs start with a chunk of the background and a byte of own bits.
+        # A slab starts at the start of a chunk of rows and of a byte of own bits.
         unit = max(8, chunk // math.gcd(width, chunk))
         step = -(-_SLAB // (unit * width)) * unit
         for low in range(first, first + len(labels), step):

@@ -1,4 +1,4 @@
-"""Vectors from users: one of a public code's words, more often one that is near."""
+"""Vectors from users: reports a word of a public code, more often one that is near."""
 
 from __future__ import annotations
 
@@ -24,19 +24,20 @@ _Array: TypeAlias = "np.ndarray[Any, Any]"
 _MOST_DIMENSION = 10**5
 _MOST_WORDS = 2**16
 
-#: Entries of words are multiples of this, so that products and sums of them are exact.
+#: Entries of words are multiples of this, so that their products and sums are exact.
 _STEP = 2.0**-12
 
-#: Entries of the users' vectors are rounded to multiples of this before.
+#: Entries of users' vectors are first rounded to multiples of this.
 _GRID = 2.0**-24
 
-#: Sizes of entries: of 15 bits of a word, and of 23 where the first 8 of them are 0.
+#: Cells of the table of entry sizes: 15 bits of a word choose one; if the first 8 bits
+#: are 0, 23 bits choose one of a finer table.
 _CELLS, _FINE = 2**15, 2**7
 
-#: Users whose draws of one kind lie together: whole chunks of them all.
+#: Draw for this many users at a time: whole chunks of every kind of draw.
 _BLOCK = 2048
 
-#: First chunks of what is drawn under the secret key.
+#: First chunks of the three kinds of draws under the secret key.
 _TOP, _REST, _SIDE = (2**30 * part for part in (1, 2, 3))
 
 
@@ -102,8 +103,8 @@ class VectorResponse(ReportsOnce[VectorEstimate]):
     _dimension: int
     _near: int
     _p: Fraction
-    _scale: float  # mean of the reported word along the vector
-    _square: float  # mean square of that
+    _scale: float  # mean component of the reported word along the vector
+    _square: float  # mean square of this component
     _words: int
 
     def __init__(self, p: Real, *, near: int, words: int = 256, dimension: int) -> None:
@@ -172,17 +173,17 @@ class VectorResponse(ReportsOnce[VectorEstimate]):
 
     @property
     def near(self) -> int:
-        """How many words count as near."""
+        """Number of words that count as near."""
         return self._near
 
     @property
     def words(self) -> int:
-        """Words of a report's code."""
+        """Number of words of a report's code."""
         return self._words
 
     @property
     def dimension(self) -> int:
-        """Entries of a vector."""
+        """Number of entries of a vector."""
         return self._dimension
 
     @property
@@ -190,7 +191,7 @@ class VectorResponse(ReportsOnce[VectorEstimate]):
         return 1
 
     def event(self) -> RandomizedResponseEvent:
-        """Return the event of one report, of vectors with no common near word."""
+        """Return the event of one report, for vectors without a common near word."""
         apart = min(self._near, self._words - self._near)
         return RandomizedResponseEvent(
             p=apart * self._p / self._near,
@@ -198,15 +199,15 @@ class VectorResponse(ReportsOnce[VectorEstimate]):
         )
 
     def variance(self) -> float:
-        """Return the mean square of what one report adds to the error of the mean.
+        """Return the mean squared error of the vector estimated from one report.
 
-        Of the whole vector, and of a unit vector with the mean square of a report; for
-        shorter ones by 1 less the square of their length more.
+        It is the sum over all entries, for a unit vector; for a shorter vector the
+        error is larger by 1 minus the square of its length.
         """
         return (self._dimension - 1 + self._square) / self._scale**2 - 1
 
     def standard_error(self, users: int) -> float:
-        """Return the standard error that each entry of the mean will have at most.
+        """Return an upper bound on the standard error of each entry of the mean.
 
         Raises
         ------
@@ -221,7 +222,7 @@ class VectorResponse(ReportsOnce[VectorEstimate]):
     ) -> Any:
         rows = values
         if not isinstance(rows, np.ndarray):
-            rows = np.array(_doorway.rows("values", rows))  # not the caller's
+            rows = np.array(_doorway.rows("values", rows))  # copy
         if rows.ndim == 0 or rows.shape[-1] != self._dimension:
             raise ParameterError(
                 f"values must have rows of {self._dimension}, got shape {rows.shape}"
@@ -233,7 +234,7 @@ class VectorResponse(ReportsOnce[VectorEstimate]):
     def _draw(
         self, x: _Array, reports: _Array, stream: Stream | None, workers: int
     ) -> None:
-        # Seeds are published: the key behind them has nothing else to hide.
+        # The seeds are published, so their key is separate from the secret one.
         with _core.Call(stream) as public, _core.Call(stream, reports) as secret:
 
             def part(start: int, stop: int, chunk: int) -> None:
@@ -262,7 +263,7 @@ class VectorResponse(ReportsOnce[VectorEstimate]):
         _core.fill_integers(secret, 0, self._words - k, rest, _REST + place)
         near, directions = np.zeros(n, np.bool_), np.zeros(0, np.int32)
         try:
-            # The place in the order of the words, exactly; then the words in order.
+            # First draw the rank of the reported word, exactly; then find that word.
             np.less(coins, np.uint64(int(self._p * 2**64)), out=near)
             rest += k
             np.copyto(rest, top, where=near)
@@ -280,7 +281,7 @@ class VectorResponse(ReportsOnce[VectorEstimate]):
         return self._dimension + 1
 
     def _count(self, reports: _Array, tally: _Array) -> None:
-        """Add the words of the reports, in steps, and how many there are."""
+        """Add the words of the reports, in steps, and the number of reports."""
         self._code.sums(reports, tally)
 
     def _estimate(self, tally: _Array, users: int) -> VectorEstimate:
@@ -291,9 +292,9 @@ class VectorResponse(ReportsOnce[VectorEstimate]):
 
 
 def _directions(x: _Array, sides: _Array) -> _Array:
-    """Return unit vectors, or their opposites, so that the means are the vectors.
+    """Return unit vectors with random signs whose means are the given vectors.
 
-    In steps of 2**-24. What floats do here is no matter of privacy.
+    They are in steps of 2**-24. Privacy does not depend on float errors here.
     """
     with np.errstate(all="ignore"):  # a signaling NaN would warn
         rows, work = x.astype(np.float64), np.empty(x.shape)
@@ -311,7 +312,7 @@ def _directions(x: _Array, sides: _Array) -> _Array:
             norm *= most
             np.minimum(norm, 1.0, out=norm)
         np.equal(norm, 0, out=mask[:, 0])
-        rows[mask[:, 0], 0] = 1.0  # the origin: either side alike
+        rows[mask[:, 0], 0] = 1.0  # the origin: both signs are equally likely
         np.multiply(sides, 2.0**-64, out=coins)
         norm += 1
         norm /= 2
@@ -327,10 +328,10 @@ def _directions(x: _Array, sides: _Array) -> _Array:
 
 @lru_cache(maxsize=1)
 def _sizes() -> _Array:
-    """Return the sizes of entries in steps: the means of a normal number, cell by cell.
+    """Return the sizes of entries, in steps: the mean of a normal number in each cell.
 
-    The closest to a half is 5e-6 of a step away from it, and doubles are right to 1e-7:
-    every machine rounds alike.
+    All means are at least 5e-6 of a step away from a half-integer, and doubles are
+    accurate to 1e-7, so every machine rounds to the same sizes.
     """
     from scipy import special
 
@@ -345,14 +346,15 @@ def _sizes() -> _Array:
 
 @lru_cache(maxsize=256)
 def _order_means(near: int, words: int) -> tuple[float, float, float]:
-    """Return the mean of the `near` largest of so many normal numbers, and the mean
-    squares of these and of the others, by quadrature.
+    """Return moments of order statistics of `words` normal numbers, by quadrature.
+
+    They are the mean of the `near` largest, their mean square, and that of the others.
     """
     from scipy import special
 
     x = np.linspace(-9.5, 9.5, 3001)
     weight = np.exp(-(x**2) / 2) / math.sqrt(2 * math.pi) * (x[1] - x[0])
-    # Of one number: that fewer than `near` of the others are above it.
+    # Probability that fewer than `near` of the other numbers exceed x.
     above = special.betainc(words - near, near, special.ndtr(x))
     mean = float(weight @ (x * above)) * words / near
     square = float(weight @ (x**2 * above)) * words / near
@@ -367,14 +369,14 @@ def _moments(p: float, near: int, words: int) -> tuple[float, float]:
 
 @lru_cache(maxsize=256)
 def _best_near(epsilon: float, words: int) -> int:
-    """Return how many near words give the largest mean along the vector."""
+    """Return the number of near words with the largest mean along the vector."""
     e = math.exp(epsilon)
 
     def scale(near: int) -> float:
         p = near * e / (near * e + words - near)
         return _moments(p, near, words)[0]
 
-    # It rises to the best and falls behind it.
+    # The scale increases up to the best number and then decreases.
     low, high = 1, words - 1
     while low < high:
         middle = (low + high) // 2

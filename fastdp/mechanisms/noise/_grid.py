@@ -3,7 +3,7 @@
 The answer is rounded to multiples of the granularity g, discrete noise of scale/g
 steps is added, and the sum is rounded once to the float type. Both addends lie on
 the grid, so the result depends on the answer through an exact sum only: there are
-no holes between floats for data to show through. Rounding to the grid moves an
+no gaps between floats that could reveal data. Rounding to the grid moves an
 entry by at most g/2 on either side, which is charged to the sensitivity.
 """
 
@@ -27,10 +27,11 @@ _FLOAT_MAX = float(np.finfo(np.float64).max)
 _EXACT_DOUBLE = 2**53
 _FLOAT32_MAX = float(np.finfo(np.float32).max)
 
-#: Granularities whose multiples and anchors are finite doubles.
+#: Range of granularities: their multiples are finite doubles.
 _GRANULARITY = (Fraction(1, 2**1000), Fraction(2**900))
 
-#: More steps than this and the noise could leave the exact integers of a double.
+#: Maximum noise parameter in steps: more noise could exceed the integers that doubles
+#: hold exactly.
 _MOST_STEPS = 2**40
 
 
@@ -43,7 +44,7 @@ class OnGrid(OfLaw[Noise]):
     __slots__ = ("_grid", "_most")
 
     _coordinates: int
-    _most: int  # entries of one release
+    _most: int  # maximum number of entries of one release
     _grid: _arrays.Grid
 
     def _put_on_grid(
@@ -99,7 +100,7 @@ class OnGrid(OfLaw[Noise]):
 
     @property
     def answer_bounds(self) -> tuple[float, float] | None:
-        """What the true answers are clamped to before the noise, if anything."""
+        """Bounds to which true answers are clamped before the noise; None: none."""
         return dict(self._arguments).get("answer_bounds")
 
     @_core.zero_on_failure
@@ -180,7 +181,7 @@ class OnGrid(OfLaw[Noise]):
 
 
 def _as_float(x: Any) -> tuple[float, type[np.floating[Any]]]:
-    """Return a real scalar as a double and the type of its release."""
+    """Return a real scalar as a double, and the float type of its release."""
     if isinstance(x, np.ndarray):
         x = _arrays.data("x", x, real=True)[()]
     if isinstance(x, np.float32):
@@ -193,15 +194,15 @@ def _as_float(x: Any) -> tuple[float, type[np.floating[Any]]]:
 
 
 def saturated(x: int) -> float:
-    """Return an int as a double, cut to what doubles hold exactly.
+    """Return an int as a double, clamped to +-2**53.
 
-    The nearest doubles of two ints can lie further apart than the ints.
+    For larger ints, rounding could increase the distance of two ints.
     """
     return float(min(max(x, -_EXACT_DOUBLE), _EXACT_DOUBLE))
 
 
 def _to_float32(y: float) -> np.float32:
-    # The host may have asked numpy to raise when a value is rounded or underflows.
+    # The caller may have set numpy to raise on underflow.
     with np.errstate(all="ignore"):
         return np.float32(min(max(y, -_FLOAT32_MAX), _FLOAT32_MAX))
 
@@ -221,7 +222,7 @@ def _check_bounds(bounds: tuple[Real, Real] | None) -> tuple[float, float]:
         return -_FLOAT_MAX, _FLOAT_MAX
     if not isinstance(bounds, (tuple, list)) or len(bounds) != 2:
         raise DTypeError("answer_bounds must be a pair (low, high)")
-    # Rounded inward, so that clamping never allows more than was asked for.
+    # Round inward, so that clamping never allows more than the given bounds.
     low = _validate.float_up(_validate.exact("answer_bounds", bounds[0]))
     high = _validate.float_down(_validate.exact("answer_bounds", bounds[1]))
     if not -_FLOAT_MAX <= low <= high <= _FLOAT_MAX:

@@ -1,4 +1,4 @@
-"""Laplace and Gaussian noise, one row each: what follows from a law alone."""
+"""Laplace and Gaussian noise: the parts of a mechanism that follow from its law."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Law(NamedTuple):
     sampler: Callable[..., _core.Sampler]
     distribution: Callable[..., Any]
     event: Callable[..., Any]
-    #: The sensitivity on a grid: with the cost of rounding to it.
+    #: Returns the sensitivity on a grid, including the rounding to the grid.
     charged: Callable[..., Fraction]
     #: Whether the event takes the number of entries that one individual changes.
     counts_entries: bool = False
@@ -52,18 +52,18 @@ TRUNCATED = LAPLACE._replace(
 
 
 class OfLaw(Additive[Noise]):
-    """Noise of a law, in steps of 1 or of a grid."""
+    """A mechanism with noise of a law, in steps of 1 or of a grid."""
 
     __slots__ = ("_coordinates", "_parameter", "_shape")
 
     _row: ClassVar[Law]
     _coordinates: int | None
     _parameter: Fraction
-    _shape: dict[str, int]  # of the law, besides its parameter: a bound
+    _shape: dict[str, int]  # further parameters of the law: the bound
 
     @abstractmethod
     def __init__(self) -> None:
-        """Take the parameter by the law's name for it."""
+        """Take the parameter, under the name that the law gives it."""
 
     def _set_up(
         self,
@@ -73,7 +73,7 @@ class OfLaw(Additive[Noise]):
         step: Fraction = Fraction(1),
         **shape: int,
     ) -> None:
-        """Freeze the arguments, and what follows from them."""
+        """Freeze the arguments, and the values computed from them."""
         self._freeze(
             _arguments=tuple(arguments),
             _coordinates=coordinates,

@@ -346,7 +346,7 @@ class DiscreteGaussian(_Integer[DiscreteGaussianEvent]):
         neighboring_relation: Relation = ADD,
         **unknown: Never,
     ) -> DiscreteGaussian:
-        """Return the mechanism with the noise from which on (epsilon, delta) holds.
+        """Return the mechanism with the least noise known to meet (epsilon, delta).
 
         From a proved bound on the discrete law's own profile, over every integer
         shift of L2 norm `sensitivity` (or squared norm `squared_sensitivity`) in at
@@ -398,7 +398,7 @@ class DiscreteGaussian(_Integer[DiscreteGaussianEvent]):
 
     @property
     def coordinates(self) -> int | None:
-        """Maximum number of entries that one individual can change, if it is stated."""
+        """Maximum number of entries that one individual can change; None: not given."""
         return self._coordinates
 
     @property
@@ -408,7 +408,7 @@ class DiscreteGaussian(_Integer[DiscreteGaussianEvent]):
 
 
 def _l2(sensitivity: Real | None, squared: Real | None) -> Real | None:
-    """Return the L2 sensitivity that is given, or the root of its square."""
+    """Return the given L2 sensitivity, or the root of the given square."""
     if squared is None:
         return sensitivity
     if sensitivity is not None:
@@ -482,7 +482,7 @@ class TruncatedLaplace(_Integer[TruncatedDiscreteLaplaceEvent]):
         arguments = [("scale", _validate.plain(exact)), ("bound", bound), *made_for]
         self._set_up(arguments, exact, None, bound=bound)
         if sensitivity is not None:
-            self.event()  # refuses a sensitivity above the bound
+            self.event()  # refuse a sensitivity above the bound
 
     @classmethod
     def from_epsilon_delta(

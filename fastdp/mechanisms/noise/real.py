@@ -20,7 +20,7 @@ from fastdp.mechanisms.noise._law import GAUSSIAN, LAPLACE
 
 
 class Grid(TypedDict, total=False):
-    """Arguments of the constructors that a `from_*` passes on."""
+    """Arguments that a `from_*` constructor passes on to the main constructor."""
 
     neighboring_relation: Relation
     coordinates: int | None

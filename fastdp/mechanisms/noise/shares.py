@@ -32,13 +32,13 @@ _MODULUS = 1 << 62
 #: Largest scale of noise in shares.
 _SCALE = 1 << 40
 
-#: Least sigma of a share: sums are within e^(3e-17) of discrete Gaussian noise.
+#: Minimum sigma of a share: sums are within a factor e^(3e-17) of discrete Gaussians.
 _SIGMA = 2
 
-#: Largest variance of a Skellam share: its table is made in seconds.
+#: Largest variance of a Skellam share: computing its table takes seconds.
 _VARIANCE = 1 << 26
 
-#: Largest scale at which `_excess` sums; its value there bounds larger scales.
+#: `_excess` computes its sum up to this scale; the value here bounds larger scales.
 _SUMMED = Fraction(4096)
 
 
@@ -90,7 +90,7 @@ class Shares(ABC):
 
     @abstractmethod
     def _log_tail(self, distance: Fraction) -> float:
-        """Return a bound of ln P(noise >= distance), for the shares of all parties."""
+        """Return an upper bound of ln P(noise >= distance), with all shares added."""
 
     @abstractmethod
     def event(self, *, honest: int | None = None) -> Event:
@@ -159,7 +159,7 @@ class Shares(ABC):
         return residue - self.modulus * (residue > (self.modulus - 1) // 2)
 
     def wrap_probability(self, largest: int) -> float:
-        """Return an upper bound on the probability that `decode` is wrong, an entry.
+        """Return an upper bound on the probability that `decode` errs in one entry.
 
         Parameters
         ----------
@@ -169,9 +169,9 @@ class Shares(ABC):
         Returns
         -------
         float
-            For at most `parties` shares, all drawn by `add_share`. Of n entries: at
-            most n times as much. A party that sends anything else can make any
-            sum wrong.
+            For at most `parties` shares, all drawn by `add_share`. For n entries the
+            bound is n times as large. A party that sends anything else can make any sum
+            wrong.
         """
         largest = _validate.integer("largest", largest, 0)
         room = Fraction(self.modulus // 2 - largest)
@@ -458,7 +458,7 @@ class SkellamShares(Shares):
         coordinates: int | None = None,
         neighboring_relation: Relation = NeighboringRelation.ADD_OR_REMOVE_ONE,
     ) -> SkellamShares:
-        """Return shares of the noise from which on rho-zCDP is known to hold.
+        """Return shares of the least noise that is known to meet rho-zCDP.
 
         Parameters
         ----------
@@ -538,8 +538,8 @@ class SkellamShares(Shares):
 def _excess(shape: Fraction, scale: Fraction) -> float:
     """Return an upper bound on ln(P(0)/P(1)) - 1/scale of a sum of this shape < 1.
 
-    docs/proofs/shares.md, section 3: the sums are of positive terms, the margins are
-    above their rounding.
+    docs/proofs/shares.md, section 3. All terms are positive, and the margins exceed the
+    rounding of their sums.
     """
     top = float(min(scale, _SUMMED))
     decay = math.exp(-2 / top)

@@ -1,4 +1,4 @@
-"""How far one individual moves a sum of clipped rows, and the grid that they lie on."""
+"""Sensitivity of a sum of clipped rows, and the grid to which rows are rounded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fastdp.mechanisms.noise._grid import power_of_two
 _A = NeighboringRelation.ADD_OR_REMOVE_ONE
 _R = NeighboringRelation.REPLACE_ONE
 
-#: Radii whose kernels' doubles neither overflow nor vanish.
+#: Range of radii: the kernels' doubles neither overflow nor underflow.
 RADII = (Fraction(1, 2**900), Fraction(2**900))
 
 #: A coordinate has fewer steps than this, so that squares fit in 60 bits.
@@ -30,7 +30,7 @@ def check_shape(
     blocks_per_unit: object = None,
     neighboring_relation: object = _A,
 ) -> dict[str, Any]:
-    """Return the checked numbers as Python's ints, whose products never wrap."""
+    """Return the checked numbers as Python ints, whose products cannot overflow."""
     most = _validate.integer("dimension", dimension, 1, 2**32 - 1)
     if isinstance(norm, bool) or norm not in (1, 2, "inf"):
         raise ParameterError(f'norm must be 1, 2 or "inf", got {norm!r}')
@@ -62,7 +62,7 @@ def step_of(
     granularity: Real | None,
     constant: Real | None,
 ) -> Fraction:
-    """Return the grid's step: the one given, or what suits noise and numbers."""
+    """Return the grid's step: the given one, or one that fits the noise and radius."""
     if granularity is not None:
         step = power_of_two(granularity)
         if radius / step >= _MOST_STEPS:
@@ -85,7 +85,7 @@ def exponent(step: Fraction) -> int:
 
 
 def steps_of_constant(constant: Real | None, step: Fraction) -> int:
-    """Return the constant in steps of the grid, 0 for none."""
+    """Return the constant in steps of the grid; 0 without a constant."""
     if constant is None:
         return 0
     steps = _validate.positive("constant", constant) / step
@@ -111,7 +111,7 @@ def moved(
     blocks_per_unit: int | None = None,
     neighboring_relation: Relation = _A,
 ) -> Fraction:
-    """Return the (squared) sensitivity in the data's unit; integers have no more."""
+    """Return the (squared) sensitivity in the data's unit, also of rounded rows."""
     shape = check_shape(
         dimension,
         norm,
@@ -151,12 +151,13 @@ def distance(
     each: int | None,
     relation: NeighboringRelation,
 ) -> Fraction:
-    """Return how far one individual moves the sums: an L1 norm or a squared L2 norm.
+    """Return the largest change of the sums by one individual: L1, or squared L2.
 
-    `row` bounds what is clipped and `lead` is the constant's part, in the same norm. A
-    replaced row moves by two rows within a block, and two whole rows, orthogonal to
-    each other, where the block changes as well. Several rows may become fewer. With
-    `each` the rows are of one of so many blocks, whose parts add up in either norm.
+    `row` bounds the clipped row and `lead` is the constant's part, in the same norm. A
+    replaced row within a block changes the sum by two row bounds. If the block changes,
+    too, two whole rows change, which are orthogonal. Several rows may become fewer.
+    With `each`, an individual's rows are in at most so many blocks; the blocks' parts
+    add up in either norm.
     """
     many = (each or 1) * (rows**2 if squared else rows)
     if relation is not _R:

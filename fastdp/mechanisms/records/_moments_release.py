@@ -1,4 +1,4 @@
-"""What a release of moments says: statistics and their intervals."""
+"""Statistics from a release of moments, and their intervals."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _Array = np.ndarray[Any, Any]
 
 
 class MomentsRelease:
-    """What `Moments.release` found: private no longer, intervals included.
+    """The result of `Moments.release`: all of it is public, intervals included.
 
-    Attributes are floats, or float64 arrays of one entry a group; `keys` are the groups
-    that a threshold showed, sorted by bytes, and None for others. Everything here
-    follows from the noisy sums; nothing costs more.
+    Attributes are floats, or float64 arrays with one entry a group; `keys` are the
+    groups that passed a threshold, sorted by bytes, or None without a threshold.
+    Everything is computed from the noisy sums, at no further cost.
     """
 
     __slots__ = ("_keys", "_mechanism", "_sums")
@@ -34,7 +34,7 @@ class MomentsRelease:
         self, mechanism: Moments, sums: _Array, keys: list[Any] | None = None
     ) -> None:
         self._mechanism = mechanism
-        self._sums = sums  # of 1, u, and u**2 - 1/2, with noise
+        self._sums = sums  # noisy sums of 1, u, and u**2 - 1/2
         self._keys = keys
 
     def __repr__(self) -> str:
@@ -51,12 +51,12 @@ class MomentsRelease:
 
     @property
     def keys(self) -> list[Any] | None:
-        """The groups that a threshold showed, sorted by bytes (or value)."""
+        """The groups that passed the threshold, sorted by bytes (or value)."""
         return None if self._keys is None else list(self._keys)
 
     @property
     def count(self) -> Any:
-        """Number of records that had a number; exact where it is public."""
+        """Number of records with a number; exact if it is public."""
         return self._plain(self._sums[0])
 
     @property
@@ -97,12 +97,12 @@ class MomentsRelease:
         weights = (0.0 if self._exact_count else abs(center), half)
         reach = self._reach(level, *weights)
         total = self._total()
-        with np.errstate(over="ignore"):  # an infinite reach says nothing, rightly
+        with np.errstate(over="ignore"):  # an infinite interval is correct
             grain = half * (np.maximum(self._sums[0] + reach, 0) * self._grain)
             return self._pair(total - reach - grain, total + reach + grain)
 
     def _total(self) -> _Array:
-        """Return the sums of the records; of huge ones at most the largest double."""
+        """Return the sums of the records, clamped to the largest double."""
         low, high, center, _, _ = self._mechanism._column
         half = self._mechanism._half
         small = (
@@ -121,8 +121,8 @@ class MomentsRelease:
     def mean_interval(self, level: float) -> Any:
         """Return (low, high) that holds the mean of the clamped records.
 
-        The set of means m for which sum - m count is a likely noise (Fieller 1954):
-        right for any number of records, and the bounds where they are few.
+        It is the set of means m for which sum - m count is a likely noise (Fieller
+        1954). It holds for any number of records; with few it is the bounds.
         """
         center, half = self._mechanism._column[2], self._mechanism._half
         low, high = self._ratio(self._sums[1], 1.0, level)
@@ -147,10 +147,11 @@ class MomentsRelease:
         )
 
     def _ratio(self, sums: _Array, edge: float, level: float) -> tuple[_Array, _Array]:
-        """Return the least and largest r in [-edge, edge] with a likely sums - r count.
+        """Return the extreme r in [-edge, edge] with sums - r count a likely noise.
 
-        The noise of sums - r count is within reach sqrt(1 + r**2). Each Laplace noise
-        at a level below 0.95 is within reach, and their sum within reach (1 + |r|).
+        The noise of sums - r count is within reach * sqrt(1 + r**2). For Laplace noise
+        at a level below 0.95, each noise is within reach, and sums - r count within
+        reach * (1 + |r|).
         """
         count = self._sums[0]
         with np.errstate(all="ignore"):
@@ -159,7 +160,7 @@ class MomentsRelease:
                 known = count > 0
                 low, high = (sums - reach) / count, (sums + reach) / count
             elif self._adds_in_squares(level):
-                # The steps of both noises: 1 + |r| is at most sqrt(2) sqrt(1 + r**2).
+                # Add the steps of both noises; 1 + |r| <= sqrt(2) sqrt(1 + r**2).
                 reach = self._reach(level, 1.0) + self._step
                 known = count > reach
                 rest = count**2 - reach**2
@@ -175,11 +176,11 @@ class MomentsRelease:
         return low, high
 
     def _reach(self, level: float, *weights: float) -> float:
-        """Return what the weighted sum of one or two independent noises stays below."""
+        """Return a bound that a weighted sum of one or two noises meets at `level`."""
         outside = 1 - _level(level)
         m = self._mechanism
         used = [w for w in weights if w]
-        steps = self._step * sum(used)  # more than a tail gains by the lattice
+        steps = self._step * sum(used)  # covers the difference of lattice and density
         if not self._adds_in_squares(level):
             each = float(m._parameter) * math.log(max(len(used), 1) / outside)
             return each * sum(used) + steps
@@ -188,9 +189,10 @@ class MomentsRelease:
         return tail * float(m._parameter) * math.hypot(*used) + steps
 
     def _adds_in_squares(self, level: float) -> bool:
-        """Tell whether the reach of two noises is that of one of their variance.
+        """Tell whether one noise with the total variance bounds two noises.
 
-        Two Laplace noises from 0.95 on: docs/proofs/intervals.md.
+        True for Gaussian noise, and for two Laplace noises at levels >= 0.95
+        (docs/proofs/intervals.md).
         """
         gaussian = isinstance(self._mechanism._noise, DiscreteGaussian)
         return gaussian or _level(level) >= 0.95
@@ -201,7 +203,7 @@ class MomentsRelease:
 
     @property
     def _grain(self) -> float:
-        """More than rounding moves u or its square."""
+        """Upper bound on the change of u or its square by rounding."""
         return 2.0 ** (1 - self._mechanism._bits)
 
     @property

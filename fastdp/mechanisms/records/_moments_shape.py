@@ -1,4 +1,4 @@
-"""How far one individual moves the sums of a release of moments."""
+"""Sensitivity of the sums of a release of moments."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _R = NeighboringRelation.REPLACE_ONE
 
 @dataclass(frozen=True)
 class Shape:
-    """What the sensitivity depends on beside the bounds, which scale out of it."""
+    """Parameters of the sensitivity; it does not depend on bounds, which scale out."""
 
     moments: int
     groups: int | None
@@ -38,7 +38,7 @@ class Shape:
         records_per_group: int = 1,
         neighboring_relation: Relation = _A,
     ) -> Shape:
-        # Python's ints: numpy's wrap around in the products below.
+        # Convert to Python ints: the products below could overflow numpy's.
         moments = _validate.integer("moments", moments, 1, 2)
         if groups is not None:
             groups = _validate.integer("groups", groups, 1, 2**32)
@@ -54,7 +54,7 @@ class Shape:
 
     @classmethod
     def calibrated(cls, delta: Real | None, **options: Any) -> Shape:
-        """Return the shape that calibration is for; with `delta` a threshold's."""
+        """Return the shape to calibrate for; `delta` asks for a threshold."""
         if delta is None:
             return cls.of(**options)
         if options.get("threshold") is not None:
@@ -64,7 +64,7 @@ class Shape:
     def least_threshold(
         self, law: type[DiscreteLaplace | DiscreteGaussian], of: Any, delta: Real
     ) -> int:
-        """Return the least threshold for noise of this parameter."""
+        """Return the least threshold for noise with this parameter."""
         exact = _validate.exact("parameter", of)
         bits = grid_bits(exact)
         each = _validate.open_unit("delta", delta) / self.moved_groups
@@ -74,7 +74,7 @@ class Shape:
 
     @property
     def grouped(self) -> bool:
-        """Whether a release has an array for each statistic."""
+        """Whether each statistic of a release is an array."""
         return self.groups is not None or self.threshold is not None
 
     @property
@@ -113,12 +113,12 @@ class Shape:
 
     @property
     def _twice(self) -> int:
-        """2 for a replaced individual, by the triangle inequality."""
+        """Factor 2 if individuals are replaced, by the triangle inequality; else 1."""
         return 2 if self.neighboring_relation is _R else 1
 
 
 def grid_bits(parameter: Fraction) -> int:
-    """Return the binary places of u: as many as the noise in steps has room for."""
+    """Return the number of binary places of u: as many as the noise range allows."""
     bits = 30
     while bits > 1 and parameter * 2**bits >= 2**50:
         bits -= 1

@@ -1,4 +1,4 @@
-"""What a noisy count must be above, so that a key of one user is hardly ever shown."""
+"""Thresholds on noisy counts that hide, except with P <= delta, keys of one user."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def least_threshold(
     Raises
     ------
     CalibrationError
-        It would be above 2**62/one.
+        The threshold would exceed 2**62/one.
     """
     low, high = r, r + 1
     while tail(noise, (high - r) * one) > delta:
@@ -47,7 +47,7 @@ def tail(noise: DiscreteLaplace | DiscreteGaussian, m: int) -> Fraction:
 
 def _laplace_tail(scale: Fraction, m: int) -> Fraction:
     """Return a**(m + 1)/(1 + a), a = exp(-1/scale), rounded up."""
-    far = min((m + 1) / scale, Fraction(2**14))  # farther out nothing is gained
+    far = min((m + 1) / scale, Fraction(2**14))  # the bound is tiny already there
     _, above = _exact.exp_neg(far.numerator, far.denominator, 64 + 2 * int(far))
     below, _ = _exact.exp_neg(scale.denominator, scale.numerator, 64)
     return Fraction(above, 2 ** (64 + 2 * int(far))) / (1 + Fraction(below, 2**64))
@@ -56,13 +56,13 @@ def _laplace_tail(scale: Fraction, m: int) -> Fraction:
 def _gaussian_tail(sigma: Fraction, m: int) -> Fraction:
     """Return a bound of P(N > m), N discrete Gaussian, m >= 1.
 
-    The normalizing sum is at least max(1, sigma sqrt(2 pi)) (Poisson's formula); terms
-    are summed up to 40 sigma or 2**16 of them, and an integral bounds the rest.
+    The normalizing sum is at least max(1, sigma sqrt(2 pi)) (Poisson summation). Terms
+    up to 40 sigma, but at most 2**16, are summed; an integral bounds the rest.
     """
     s = float(sigma)
     x = np.arange(m + 1, m + 2 + min(int(40 * s) + 2, 2**16), dtype=np.float64)
     head = math.fsum(np.exp(-((x / s) ** 2) / 2))
     rest = s * math.sqrt(math.pi / 2) * math.erfc(float(x[-1]) / s / math.sqrt(2))
     bound = (head + rest) / max(1.0, s * math.sqrt(2 * math.pi))
-    # Exponents are below 2**10 where a term counts: roundings cost less than 2**-38.
+    # Terms that matter have exponents below 2**10: roundings add less than 2**-38.
     return Fraction(bound) * (1 + Fraction(1, 2**38)) + Fraction(1, 2**1050)

@@ -1,4 +1,4 @@
-"""Exact sums of integers that come in parts: no order, no overflow, one clamp."""
+"""Exact sums of integers that come in parts, in any order: no overflow, one clamp."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from fastdp._doorway import enter, is_data
 from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.mechanisms._base import Mechanism
 
-#: Totals are clamped here, entry by entry, before the noise.
+#: Clamp each entry of totals to this magnitude before the noise.
 MOST = 2**62
 
-#: Rows that the kernels add in int64 at once: fewer than 2**32.
+#: Kernels add this many rows at a time in int64; it must be below 2**32.
 _SLAB = 2**31
 
-#: Held while totals change: threads may add to the same ones. One for all, since it is
-#: held for microseconds and totals are pickled.
+#: Held while totals change, since threads may add to the same totals. There is one lock
+#: for all: it is held for microseconds only, and totals must be picklable.
 _LOCK = threading.Lock()
 
 
 class Totals:
     """An array of integers high 2**32 + low, 0 <= low < 2**32, below 2**94.
 
-    Partial sums never saturate: a partial sum that does moves without bound when a
-    missing record shifts the borders of the parts. docs/proofs/sums.md.
+    Partial sums never saturate: if they did, a missing record could shift the borders
+    of the parts and change the total without bound. docs/proofs/sums.md.
     """
 
     __slots__ = ("_high", "_low")
@@ -44,7 +44,7 @@ class Totals:
             self._carry()
 
     def merge(self, other: Totals) -> None:
-        """Add what another object of the same shape holds."""
+        """Add the totals of another object of the same shape."""
         with _LOCK:
             self._low += other._low
             self._high += other._high
@@ -80,7 +80,7 @@ class Totals:
 
 
 def _clamp(x: np.ndarray[Any, Any], low: int, high: int) -> None:
-    """Clamp in place; `np.clip` asks for the limits of the type each time."""
+    """Clamp in place; faster than `np.clip`, which looks up the type's limits."""
     np.maximum(x, low, out=x)
     np.minimum(x, high, out=x)
 
@@ -89,7 +89,7 @@ M = TypeVar("M", bound=Mechanism)
 
 
 class Accumulator(Generic[M]):
-    """Totals of private data on their way to one release of a mechanism."""
+    """Totals of private data, collected for one release of a mechanism."""
 
     __slots__ = ("_mechanism", "_totals")
 
@@ -127,12 +127,12 @@ class Accumulator(Generic[M]):
         return self
 
     def merge(self, other: Self) -> Self:
-        """Add what another accumulator of an equal mechanism holds.
+        """Add the totals of another accumulator of an equal mechanism.
 
         Raises
         ------
         DTypeError, ParameterError
-            `other` is no accumulator, this one, or one of another mechanism.
+            `other` is not an accumulator, is this one, or has another mechanism.
         """
         if not isinstance(other, type(self)):
             raise DTypeError(
@@ -152,7 +152,7 @@ class Accumulator(Generic[M]):
 
 
 def _is_whole(code: object) -> bool:
-    """Tell whether an object is an integer; to numpy a time difference is one, too."""
+    """Tell whether an object is an integer; numpy's timedelta64 is not."""
     whole = isinstance(code, (int, np.integer, np.bool_))
     return whole and not isinstance(code, np.timedelta64)
 
@@ -169,7 +169,7 @@ def group_codes(
         raise ParameterError(
             f"{name} must be given: the mechanism has {groups} {parameter}"
         )
-    if isinstance(codes, (list, tuple)):  # by itself, whatever another record is
+    if isinstance(codes, (list, tuple)):  # read each record by itself
         whole = [int(c) if _is_whole(c) else -1 for c in codes]
         codes = np.array([c if 0 <= c < 2**62 else -1 for c in whole], np.int64)
     elif is_data(codes):

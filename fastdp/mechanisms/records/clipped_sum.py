@@ -1,4 +1,4 @@
-"""Sums of rows that no single row can move further than its bound."""
+"""Sums of clipped rows: a single row changes the sum by at most its bound."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from fastdp.mechanisms.records._totals import MOST, Accumulator, group_codes
 _A = NeighboringRelation.ADD_OR_REMOVE_ONE
 _R = NeighboringRelation.REPLACE_ONE
 
-#: What the kernels call a norm.
+#: The kernels' names of the norms.
 _NORMS = {1: "l1", 2: "l2", "inf": "max"}
 
-#: Rows that one worker takes at least.
+#: Minimum number of rows for one worker.
 _ROWS = 4096
 
-#: What says how many entries one individual moves.
+#: Arguments that determine how many entries one individual can change.
 _COUNTED = ("dimension", "blocks", "constant", "rows_per_unit", "blocks_per_unit")
 
 
@@ -109,7 +109,7 @@ class ClippedSum(Mechanism):
 
     _clip: _core.Clip
     _constant: int  # in steps; 0: none
-    _limit: int  # of a row's squares (L2) or magnitudes, in steps
+    _limit: int  # bound of a row's sum of squares (L2) or magnitudes, in steps
     _noise: DiscreteGaussian | DiscreteLaplace  # in steps
     _parameter: Fraction
     _step: Fraction
@@ -170,7 +170,7 @@ class ClippedSum(Mechanism):
             ),
             _clip=_core.Clip(
                 shape["dimension"],
-                # In one dimension all norms are one, and a clamp needs no length.
+                # In one dimension all norms agree, and the maximum norm is a clamp.
                 "max" if shape["dimension"] == 1 else _NORMS[norm],
                 float(length),
                 _clipping.exponent(step),
@@ -278,7 +278,7 @@ class ClippedSum(Mechanism):
         return self._noise.std * float(self._step)
 
     def confidence_interval(self, level: float) -> tuple[float, float]:
-        """Return (low, high) that holds the noise on one entry at this level."""
+        """Return (low, high) that contains the noise on one entry at this level."""
         low, high = self._noise.confidence_interval(level)
         return low * float(self._step), high * float(self._step)
 
@@ -409,11 +409,11 @@ class ClippedSum(Mechanism):
 
 
 class SumAccumulator(Accumulator[ClippedSum]):
-    """Exact sums of rows on their way to one release of a `ClippedSum`.
+    """Exact sums of rows, collected for one release of a `ClippedSum`.
 
-    Holds private numbers and shows none. `add` and `merge` return the accumulator, so
-    that parts from chunks, threads or machines come together in any order; `release`
-    draws the noise once and clears it. Pickling carries the private sums.
+    It holds private numbers and shows none. `add` and `merge` return the accumulator;
+    parts from chunks, threads or machines can be merged in any order. `release` draws
+    the noise once and clears the accumulator. A pickle contains the private sums.
     """
 
     __slots__ = ()
@@ -421,7 +421,7 @@ class SumAccumulator(Accumulator[ClippedSum]):
     def __init__(self, mechanism: ClippedSum) -> None:
         said = dict(getattr(mechanism, "_arguments", ()))
         blocks = said.get("blocks", 1)
-        # The number of rows, and their sum.
+        # Shapes of the number of rows, and of their sum.
         shapes = ((blocks, 1), (blocks, said.get("dimension", 1)))
         super().__init__(ClippedSum, mechanism, *shapes)
 
@@ -460,7 +460,7 @@ class SumAccumulator(Accumulator[ClippedSum]):
         return totals
 
     def _taken(self, most: int = MOST) -> np.ndarray[Any, Any]:
-        """Return `_exact` as a flat array, and clear: private."""
+        """Return `_exact` as a flat array, and clear the totals: private."""
         totals = self._exact(most)
         self._clear()
         return totals.reshape(-1)

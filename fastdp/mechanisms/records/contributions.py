@@ -1,4 +1,4 @@
-"""What one user has at most: so many keys, and so many records of each."""
+"""Bounds the contributions of a user: the number of keys, and of records for each."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def bound_contributions(
     records_per_user: int | None = None,
     stream: Stream | None = None,
 ) -> _Array:
-    """Return which records stay when each user has at most so many.
+    """Return a mask of the records that are kept under limits for each user.
 
-    Of a user's distinct keys a uniform subset stays, and of the records of each a
-    uniform subset, whatever the order and the values of the records are.
+    A uniform subset of a user's distinct keys is kept, and a uniform subset of the
+    records of each key, whatever the order and the values of the records are.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def bound_contributions(
 
 
 def _pairs(user: _Array, key: _Array, base: int) -> tuple[_Array, _Array]:
-    """Return the distinct pairs user base + key, and the place of each record's."""
+    """Return the distinct pairs as user * base + key, and each record's place."""
     if int(user.max(initial=0)) >= 2**63 // base:
         user, key = np.unique(user, return_inverse=True)[1].astype(np.uint64), key
     distinct, place = np.unique(user * np.uint64(base) + key, return_inverse=True)
@@ -117,16 +117,16 @@ def _pairs(user: _Array, key: _Array, base: int) -> tuple[_Array, _Array]:
 
 
 def _least(group: _Array, most: int, stream: Stream | None) -> _Array:
-    """Return the places of a uniform subset of each group, of at most so many.
+    """Return the places of a uniform subset of each group, of size at most `most`.
 
-    The places come in a uniformly random order: the first ones of each group stay.
+    The records are put in a uniformly random order; the first of each group are kept.
     """
     n = len(group)
     order = fdp_random.permutation(n, stream=stream)
     shift = np.uint64(max(n - 1, 1).bit_length())
     if int(group.max(initial=0)).bit_length() + int(shift) > 64:
         group = np.unique(group, return_inverse=True)[1].astype(np.uint64)
-    # Sorted by group and, within it, by the random order; values sort fastest.
+    # Sort by group and then by the random order, packed into one integer for speed.
     packed = np.sort((group[order] << shift) | np.arange(n, dtype=np.uint64))
     found = packed >> shift
     first = np.ones(n, bool)

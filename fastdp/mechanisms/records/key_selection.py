@@ -1,4 +1,4 @@
-"""Which keys may be shown when the list of keys is data."""
+"""Selects the keys that may be shown if the list of keys is private."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _R = NeighboringRelation.REPLACE_ONE
 #: Probabilities of a selection are multiples of 1/_ONE.
 _ONE = 2**128
 
-#: A table of more entries takes more than a second to make.
+#: Maximum number of entries of a table; a larger one takes over a second to compute.
 _MOST_ENTRIES = 2**19
 
-#: Keys that are looked up together: what they need fits a processor's cache.
+#: Look up this many keys at a time: the temporaries fit in the cache.
 _BLOCK = 2**13
 
 _Array = np.ndarray[Any, Any]
@@ -93,8 +93,8 @@ class KeySelection(Mechanism):
     _delta: Fraction
     _epsilon: Fraction
     _table: list[int]
-    _high: _Array  # the table's first 64 bits
-    _low: _Array  # and the next
+    _high: _Array  # high 64 bits of the table's entries
+    _low: _Array  # low 64 bits
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class KeySelection(Mechanism):
             _epsilon=e,
             _delta=d,
             _table=table,
-            # The last entry, 1, is not drawn for.
+            # Omit the last entry, probability 1, which needs no draw.
             _high=np.array([p >> 64 for p in table[:-1]], np.uint64),
             _low=np.array([p & (2**64 - 1) for p in table[:-1]], np.uint64),
         )
@@ -161,12 +161,12 @@ class KeySelection(Mechanism):
         return times(one, moved_keys(said["keys_per_user"], relation))
 
     def probability(self, users: int) -> float:
-        """Return the probability that a key of so many users is shown."""
+        """Return the probability that a key with this number of users is shown."""
         n = _validate.integer("users", users, 0)
         return self._table[min(n, len(self._table) - 1)] / _ONE
 
     def least_count(self, probability: Real) -> int:
-        """Return the least number of users for which a key is shown so often."""
+        """Return the least number of users at which a key has this probability."""
         p = _validate.between("probability", probability, Fraction(0), Fraction(1))
         return next(n for n, found in enumerate(self._table) if found >= p * _ONE)
 
@@ -235,8 +235,8 @@ class KeySelection(Mechanism):
 def selection_table(epsilon: Fraction, delta: Fraction) -> list[int]:
     """Return the largest P_0 = 0, P_1, ..., 2**128 that hide one user of a key.
 
-    Each entry comes from the rounded one below it, with a rational below e**epsilon.
-    docs/proofs/keys.md.
+    Each entry is computed from the previous rounded one, with a rational number below
+    e**epsilon. docs/proofs/keys.md.
     """
     d = delta.numerator * _ONE // delta.denominator
     if d == 0 or epsilon > 1 << 12:
@@ -273,5 +273,5 @@ def moved_keys(keys: int, relation: NeighboringRelation) -> int:
 
 
 def times(event: Event, count: int) -> Event:
-    """Return the event of so many at once."""
+    """Return the event of `count` events together."""
     return event if count == 1 else SelfComposedEvent(event, count)

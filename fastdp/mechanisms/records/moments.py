@@ -33,7 +33,7 @@ from fastdp.mechanisms.records._totals import Accumulator, group_codes
 
 _A = NeighboringRelation.ADD_OR_REMOVE_ONE
 
-#: Values that one worker takes at least.
+#: Minimum number of values for one worker.
 _VALUES = 65536
 
 _Array = np.ndarray[Any, Any]
@@ -101,7 +101,7 @@ class Moments(Mechanism):
 
     _bits: int  # u and u**2 are multiples of 2**-bits
     _column: tuple[float, float, float, float, int]  # low, high, center, 1/half, bits
-    _half: float  # of the width of the bounds
+    _half: float  # half the width of the bounds
     _noise: DiscreteGaussian | DiscreteLaplace  # in steps of 2**-bits
     _parameter: Fraction
     _shape: Shape
@@ -157,8 +157,8 @@ class Moments(Mechanism):
         """Return the mechanism with the least Laplace noise for pure `epsilon`.
 
         `options` are moments, groups, groups_per_unit, records_per_group and
-        neighboring_relation of the constructor. With `delta` groups are those that
-        nobody listed, for (epsilon, delta) and the least threshold.
+        neighboring_relation of the constructor. With `delta`, groups need not be
+        listed: the guarantee is (epsilon, delta), with the least threshold.
 
         Raises
         ------
@@ -182,7 +182,7 @@ class Moments(Mechanism):
     ) -> Moments:
         """Return the mechanism with the least Gaussian noise for rho-zCDP, rounded up.
 
-        With `delta` but for that. Options and errors are those of `from_epsilon`.
+        `delta` as for `from_epsilon`, as are the other options and errors.
         """
         shape = Shape.calibrated(delta, **options)
         sigma = calibration.gaussian_sigma_from_rho(
@@ -214,7 +214,7 @@ class Moments(Mechanism):
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """What records are clamped to."""
+        """Bounds to which records are clamped."""
         return self._column[0], self._column[1]
 
     @property
@@ -224,7 +224,7 @@ class Moments(Mechanism):
 
     @property
     def threshold(self) -> int | None:
-        """What a shown group's noisy count is above; None with public groups."""
+        """A group is shown if its noisy count exceeds this; None with public groups."""
         return self._shape.threshold
 
     def event(self) -> Event:
@@ -328,7 +328,7 @@ class Moments(Mechanism):
         threshold = self._shape.threshold or 0
         part = self._listing(max(len(keys), 1)).accumulator()
         rows = part.add(x, by=group, workers=workers)._rows()
-        # A group without a number is absent: noise must not show it.
+        # A group without any number is absent: noise must not show it.
         there = np.flatnonzero(rows[0] > 0)
         noisy = self._noisy(rows[:, there], stream)
         _core.zero(rows)
@@ -337,14 +337,14 @@ class Moments(Mechanism):
         return MomentsRelease(self, sums, keys[there[shown]].tolist())
 
     def _listing(self, groups: int) -> Moments:
-        """Return the mechanism of the same noise for so many listed groups."""
+        """Return the mechanism with the same noise for this number of listed groups."""
         said = dict(self._arguments)
         for name in ("threshold", "groups_per_unit"):
             said.pop(name, None)
         return Moments(**{**said, "groups": groups})
 
     def _noisy(self, rows: _Array, stream: Stream | None) -> _Array:
-        """Return sums in steps with noise."""
+        """Return noisy sums, in steps."""
         found: _Array = self._noise.release(
             rows[: 1 + self._shape.moments], stream=stream
         )
@@ -356,23 +356,23 @@ class Moments(Mechanism):
         Raises
         ------
         ParameterError
-            The mechanism has a threshold: its groups come with the whole column.
+            The mechanism has a threshold: it needs the whole column at once.
         """
         return MomentsAccumulator(self)
 
 
 class MomentsAccumulator(Accumulator[Moments]):
-    """Exact sums on their way to one release of `Moments`; shows none of them.
+    """Exact sums, collected for one release of `Moments`; they are not shown.
 
-    As `SumAccumulator`: `add` and `merge` return it, `release` clears it, and pickling
-    carries the private sums.
+    As for `SumAccumulator`, `add` and `merge` return it, `release` clears it, and a
+    pickle contains the private sums.
     """
 
     __slots__ = ()
 
     def __init__(self, mechanism: Moments) -> None:
         said = dict(getattr(mechanism, "_arguments", ()))
-        # Of the records: how many, u, and u**2 - 1/2.
+        # Sums over the records of 1, u, and u**2 - 1/2.
         super().__init__(Moments, mechanism, (3, said.get("groups", 1)))
         if mechanism.threshold is not None:
             raise ParameterError("mechanism must have no threshold: use groups=")
@@ -406,7 +406,7 @@ class MomentsAccumulator(Accumulator[Moments]):
         return MomentsRelease(m, sums)
 
     def _rows(self) -> _Array:
-        """Return the totals in steps of 2**-bits, the number of records as well."""
+        """Return the totals in steps of 2**-bits, also the number of records."""
         (totals,), one = self._totals, 2**self._mechanism._bits
         rows = totals.clamped()
         rows[0] = totals.clamped(2**62 // one)[0] * one

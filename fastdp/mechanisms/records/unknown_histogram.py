@@ -1,4 +1,4 @@
-"""Which keys may be shown, with noisy counts, when the list of keys is data."""
+"""Selects the keys that may be shown, with noisy counts, if the list is private."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _Array = np.ndarray[Any, Any]
 
 
 class UnknownHistogram(Mechanism):
-    """Noisy counts of keys that nobody listed: small ones stay unseen.
+    """Noisy counts of keys without a public list; small counts are not shown.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class UnknownHistogram(Mechanism):
 
     _returns_array = False
 
-    _least: int  # a shown count is above it
+    _least: int  # only larger noisy counts are shown
     _noise: TruncatedLaplace | DiscreteGaussian
 
     def __init__(
@@ -167,7 +167,7 @@ class UnknownHistogram(Mechanism):
         records_per_key: int = 1,
         neighboring_relation: Relation = _A,
     ) -> UnknownHistogram:
-        """Return the mechanism with Gaussian noise: rho-zCDP but for delta.
+        """Return the mechanism with Gaussian noise for delta-approximate rho-zCDP.
 
         Errors are those of `from_epsilon_delta`.
         """
@@ -216,11 +216,11 @@ class UnknownHistogram(Mechanism):
         )
 
     def confidence_interval(self, level: float) -> tuple[float, float]:
-        """Return (low, high) that holds the noise on one count at this level."""
+        """Return (low, high) that contains the noise on one count at this level."""
         return self._noise.confidence_interval(level)
 
     def probability(self, count: int) -> float:
-        """Return the probability that a key of so many records is shown."""
+        """Return the probability that a key with this number of records is shown."""
         n = _validate.integer("count", count, 0)
         if n == 0:
             return 0.0
@@ -291,6 +291,6 @@ class UnknownHistogram(Mechanism):
         shown = noisy > self._least
         found = listed[shown].tolist()
         if isinstance(keys, np.ndarray):
-            kind = keys.dtype.kind  # text is as wide as what is shown
+            kind = keys.dtype.kind  # make text as wide as the longest shown key
             found = np.array(found, kind if kind in "US" else keys.dtype)
         return found, noisy[shown]

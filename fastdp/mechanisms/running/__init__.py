@@ -1,1 +1,1 @@
-"""Sums over time and over intervals, all for one price."""
+"""Sums over time and over intervals: many answers at one privacy cost."""

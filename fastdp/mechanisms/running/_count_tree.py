@@ -14,24 +14,24 @@ from fastdp import _validate
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 
-#: Most leaves: a tree of them fits in the memory of a large machine.
+#: Maximum number of leaves: the tree fits in the memory of a large machine.
 _MOST_LEAVES = 2**30
 
 #: Branchings that `branching=None` chooses from.
 _BRANCHINGS = (2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 48, 64)
 
-#: Mean variances within this factor of the least are as good.
+#: Treat mean variances within this factor of the least as equally good.
 _NEARLY = 1.02
 
-#: Ranges that stand for all of them in that choice.
+#: Number of sampled ranges that represent all ranges in that choice.
 _SAMPLED = 256
 
 
 @dataclass(frozen=True)
 class Tree:
-    """Shape of a tree over `leaves` cells: every node but the last of a level is full.
+    """Shape of a tree over `leaves` cells; only the last node of a level may be short.
 
-    `nodes[0]` is 1, the root's, and `nodes[-1]` the number of leaves.
+    `nodes` are the numbers of nodes by level, from 1 (the root) to the leaves.
     """
 
     leaves: int
@@ -45,7 +45,7 @@ class Tree:
         return found
 
     def widths(self) -> list[tuple[int, int]]:
-        """Return children of a node and of the last one, for each level but leaves."""
+        """Return the children of a full and of the last node, of each inner level."""
         nodes = self.nodes
         return [
             (self.branching, below - self.branching * (here - 1))
@@ -54,7 +54,7 @@ class Tree:
 
 
 def tree_of(leaves: object, branching: object, *, gaussian: bool) -> Tree:
-    """Return the tree of the least mean variance of a range, or of this branching."""
+    """Return the tree with this branching, or that of least mean variance of ranges."""
     cells = _validate.integer("leaves", leaves, 2, _MOST_LEAVES)
     if branching is not None:
         return Tree(cells, _validate.integer("branching", branching, 2))
@@ -68,14 +68,14 @@ def tree_of(leaves: object, branching: object, *, gaussian: bool) -> Tree:
 
     tried = {b: mean_variance(b) for b in sorted({min(b, cells) for b in _BRANCHINGS})}
     least = min(tried.values())
-    # Of nearly equal ones the widest: it has the fewest nodes.
+    # Of nearly equal branchings take the largest: its tree has the fewest nodes.
     return Tree(cells, max(b for b, v in tried.items() if v <= _NEARLY * least))
 
 
 def _sample_of_ranges(leaves: int) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-    """Return ends of ranges spread evenly over all ranges."""
+    """Return the ends of ranges that are spread evenly over all ranges."""
     i = np.arange(1, _SAMPLED + 1)
-    # The additive recurrence with the plastic number's powers: low discrepancy.
+    # Additive recurrence with powers of the plastic number, of low discrepancy.
     x = np.floor((i * 0.7548776662466927 % 1) * (leaves + 1)).astype(np.int64)
     y = np.floor((i * 0.5698402909980532 % 1) * (leaves + 1)).astype(np.int64)
     return np.minimum(x, y), np.maximum(x, y)
@@ -100,7 +100,8 @@ def sum_up(tree: Tree, x: npt.NDArray[Any], sums: npt.NDArray[np.int64]) -> None
 def exact_sum(x: npt.NDArray[Any]) -> float:
     """Return the sum of at most 2**30 integers, rounded once.
 
-    Of cells as they are given: clamped ones have not the same sum for neighbors.
+    Sum the cells before they are clamped: clamped cells of neighbors may have different
+    sums.
     """
     whole = x.astype(np.int64, copy=False)
     high, low = int((whole >> 32).sum()), int((whole & 0xFFFFFFFF).sum())
@@ -108,7 +109,7 @@ def exact_sum(x: npt.NDArray[Any]) -> float:
 
 
 def by_parent(x: npt.NDArray[Any], b: int) -> npt.NDArray[Any]:
-    """Return the sums of each `b` neighbors, the last of what is left."""
+    """Return the sums of groups of `b` neighbors; the last group may be shorter."""
     full = len(x) // b
     found = np.empty(-(-len(x) // b), x.dtype)
     families = x[: full * b].reshape(full, b)
@@ -121,10 +122,11 @@ def by_parent(x: npt.NDArray[Any], b: int) -> npt.NDArray[Any]:
 
 
 def _spreads(tree: Tree) -> list[tuple[float, float]]:
-    """Return the variance of what each level's subtrees tell, of a node and the last.
+    """Return, by level, the variance of a full and of the last node's estimate.
 
-    In units of one node's noise: 1 for a leaf; a node's own noise and its children's
-    sum are averaged by their precision. The root has no noise of its own.
+    The estimate uses the node's subtree alone, and the unit is the variance of one
+    node's noise. A leaf has 1; an inner node averages its own noisy count and its
+    children's sum by precision. The root has no noisy count of its own.
     """
     found = [(1.0, 1.0)]
     for depth, (children, last) in reversed(list(enumerate(tree.widths()))):
@@ -139,8 +141,9 @@ def _spreads(tree: Tree) -> list[tuple[float, float]]:
 def least_squares(tree: Tree, noisy: Floats, total: float | None) -> Floats:
     """Return the leaves of the least-squares solution; `noisy` has no root.
 
-    Up: a node's own noisy count and its children's sum, by their precision. Down: what
-    is missing to the parent's count, by the children's variance.
+    Going up, average a node's noisy count and its children's sum by their precision.
+    Going down, distribute the difference to the parent's count in proportion to the
+    children's variances.
     """
     b, spreads = tree.branching, _spreads(tree)
     levels = list(np.split(noisy, np.cumsum(tree.nodes[1:-1])))
@@ -150,7 +153,7 @@ def least_squares(tree: Tree, noisy: Floats, total: float | None) -> Floats:
         sums.append(children)
         if depth:
             own = levels[depth - 1]
-            # A node's variance s after the average is the weight of the children's sum.
+            # The variance of a node's average is also the weight of its own count.
             s, s_last = (1 - spread for spread in spreads[depth])
             last = own[-1] * (1 - s_last) + children[-1] * s_last
             own *= 1 - s
@@ -159,7 +162,7 @@ def least_squares(tree: Tree, noisy: Floats, total: float | None) -> Floats:
     above = sums[-1] if total is None else np.array([total])
     for depth, (s, s_last) in enumerate(spreads[1:]):
         own, missing = levels[depth], above - sums.pop()
-        at = (len(own) - 1) // b * b  # of the last family
+        at = (len(own) - 1) // b * b  # first child of the last parent
         own[:at].reshape(-1, b)[:] += (missing[:-1] / b)[:, None]
         weights = np.full(len(own) - at, s)
         weights[-1] = s_last
@@ -220,7 +223,7 @@ def _before(n: int, s: float, s_last: float, i: npt.NDArray[Any]) -> Floats:
 
 
 def whole_counts(tree: Tree, leaves: Floats) -> Floats:
-    """Return integers >= 0 near the leaves whose sums over all nodes agree."""
+    """Return integers >= 0 near the leaves that are consistent over all nodes."""
     b = tree.branching
     levels = [leaves]
     for _ in tree.nodes[1:]:
@@ -247,7 +250,7 @@ def share_out(
     rank = np.empty_like(order)
     np.put_along_axis(rank, order, np.arange(b)[None, :], axis=1)
     whole += rank < left[:, None]
-    # Beyond 2**53 a floor in doubles is off by more than the children can take.
+    # Above 2**53 the floors in doubles leave a remainder too large to share out.
     most = (np.arange(len(totals)), weights.argmax(axis=1))
     whole[most] += totals - whole.sum(axis=1)
     shared: npt.NDArray[np.int64] = whole[real]

@@ -1,4 +1,4 @@
-"""What both running totals have: one step after another, under a lock."""
+"""Base of the two running totals: steps in sequence, under a lock."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fastdp.mechanisms.running._strategies import Strategy
 
 
 class Running(Remembering):
-    """What takes one step after another and tells the noisy total after each."""
+    """A mechanism that takes steps in sequence and returns the total after each."""
 
     __slots__ = ("_at", "_closed", "_noise", "_step", "_strategy", "_variances")
 
@@ -29,7 +29,7 @@ class Running(Remembering):
     _at: int
     _closed: bool
     _noise: DiscreteGaussian | DiscreteLaplace  # in units of C x
-    _step: Fraction  # of the grid, in the data's unit
+    _step: Fraction  # step of the grid, in the data's unit
     _strategy: Strategy
     _variances: Floats
 
@@ -58,7 +58,7 @@ class Running(Remembering):
         self.close()
 
     def close(self) -> None:
-        """Wipe what is private; no step can follow."""
+        """Wipe the private numbers; no step can follow."""
         self._freeze(_closed=True)
         self._wipe()
 
@@ -75,7 +75,7 @@ class Running(Remembering):
 
     @contextlib.contextmanager
     def _one_step(self) -> Iterator[None]:
-        """Hold the lock over one step; a step that fails is the last."""
+        """Hold the lock over one step; no step is possible after one that failed."""
         self._require_home()
         with self._lock:
             if self._closed or self._at == self._strategy.steps:
@@ -92,7 +92,7 @@ class Running(Remembering):
                 self._wipe()
 
     def _advance(self, x: Integers, stream: Stream | None, workers: int) -> Floats:
-        """Return the noisy total, in the data's unit, after one more step's sum."""
+        """Add the sum of one step; return the noisy total in the data's unit."""
         y = self._strategy.encode(x)
         self._noise.release(y, out=y, stream=stream, workers=workers)
         total = self._strategy.decode(y.astype(np.float64))
@@ -104,5 +104,5 @@ class Running(Remembering):
 
 
 def number_of_steps(steps: object) -> int:
-    """Return a number of steps, or refuse it."""
+    """Return a checked number of steps."""
     return _validate.integer("steps", steps, 1, _factors.MOST_STEPS)

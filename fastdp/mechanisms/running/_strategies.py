@@ -1,8 +1,8 @@
-"""Prefix sums step by step: exact integers C x in, noisy sums B y out.
+"""Prefix sums step by step: from exact integers C x to noisy sums B y.
 
-Each strategy holds what is private (`_private`: past sums) and what is public (all
-else) between steps. Coefficients of C are integers over 2**bits, so that C x is one as
-well, in units of the grid's step over 2**bits.
+Between steps a strategy holds private arrays (`_private`: past sums) and public ones
+(all others). Coefficients of C are integers over 2**bits, so that C x is an integer in
+units of the grid's step over 2**bits.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from fastdp import _core, _factors, _validate
 from fastdp._factors import Floats, Integers
 from fastdp.exceptions import ParameterError
 
-#: Magnitudes of C x stay below it.
+#: Magnitudes of C x stay below this.
 _MOST = 2**62
 
-#: Most numbers that a strategy keeps between two steps.
+#: Refuse a strategy that keeps more numbers than this between two steps.
 _MOST_KEPT = 2**31
 
-#: Of the largest rows a step must be able to sum so many.
+#: A step must be able to sum at least this many rows of the largest norm.
 _LEAST_ROWS = 256
 
-#: Relative widening of what is summed in doubles.
+#: Increase values that are summed in doubles by this relative margin.
 _SLOP = Fraction(1, 10**11)
 
 
@@ -36,11 +36,11 @@ class Strategy(ABC):
     """A factorization for `steps` prefix sums of `dimension` entries, and its state."""
 
     bits: int
-    #: Entries of a step's sum are clamped to [-largest, largest].
+    #: Clamp each entry of a step's sum to [-largest, largest].
     largest: int
-    #: Most numbers that one step releases for each entry.
+    #: Maximum number of values that one step releases for each entry.
     drawn = 1
-    #: What "banded" was made of.
+    #: `bands` of "banded", for its arguments; None for other strategies.
     bands: int | tuple[float, ...] | None = None
 
     def __init__(self, steps: int, dimension: int) -> None:
@@ -52,21 +52,22 @@ class Strategy(ABC):
     def square(self, count: int, gap: int) -> Fraction:
         """Return the squared sensitivity of C for `count` steps of norm 1, `gap` apart.
 
-        Exact or above; of the integers that are used, not of what they approximate.
+        Exact or rounded up, and computed from the integers that are used, not from the
+        reals that they approximate.
         """
 
     @property
     def slack(self) -> Fraction:
-        """Return how much further than that neighbors may be, in units of C x."""
+        """Return what rounding may add to this distance, in units of C x."""
         return Fraction(0)
 
     @abstractmethod
     def spread(self) -> Floats:
-        """Return the variance of each prefix sum, in units of the noise's."""
+        """Return the variance of each prefix sum, in units of the noise's variance."""
 
     @abstractmethod
     def encode(self, x: Integers) -> Integers:
-        """Return what is to be released in this step, fresh, shape (m, dimension)."""
+        """Return the values to release in this step, a new array (m, dimension)."""
 
     @abstractmethod
     def decode(self, y: Floats) -> Floats:
@@ -81,17 +82,17 @@ class Strategy(ABC):
     def _public(self) -> tuple[Floats, ...]: ...
 
     def wipe(self) -> None:
-        """Overwrite what is private."""
+        """Overwrite private numbers."""
         for held in self._private:
             _core.zero(held)
 
     def memory(self) -> bytes:
-        """Return what is held between two steps; its size is that of `load`'s."""
+        """Return the state between two steps as bytes of fixed size, for `load`."""
         held = [part.astype("<i8").tobytes() for part in self._private]
         return b"".join(held + [part.astype("<f8").tobytes() for part in self._public])
 
     def load(self, memory: bytes, taken: int) -> None:
-        """Go on after `taken` steps, from what `memory` gave then."""
+        """Restore the state that `memory` returned after `taken` steps."""
         held: tuple[Any, ...] = (*self._private, *self._public)
         if len(memory) != sum(part.nbytes for part in held):
             raise ValueError("a memory of another strategy")
@@ -112,14 +113,14 @@ class Strategy(ABC):
 
 
 class Column(Strategy):
-    """A Toeplitz matrix of few coefficients: past sums are kept, and past answers."""
+    """A Toeplitz matrix with few coefficients; it keeps past sums and past answers."""
 
     bits = _factors.BITS
 
     def __init__(self, column: Floats, steps: int, dimension: int) -> None:
         super().__init__(steps, dimension)
         width = int(np.count_nonzero(column))
-        # Rounding is monotone: coefficients still do not grow.
+        # Rounding is monotone, so the coefficients still do not grow.
         self._column = np.rint(column[:width] * 2**self.bits).astype(np.int64)
         self.largest = _MOST // int(self._column.sum())
         self._past = self._kept(width - 1)
@@ -141,7 +142,7 @@ class Column(Strategy):
         return np.cumsum(_factors.quotient(column) ** 2)
 
     def _lagged(self) -> Any:
-        """Return the coefficient of each place of the rings at this step."""
+        """Return the coefficient of each place of the ring buffers at this step."""
         width = len(self._past)
         return self._column[1 + (self._at - 1 - np.arange(width)) % max(width, 1)]
 
@@ -173,7 +174,7 @@ class Column(Strategy):
 
 
 class Buffered(Strategy):
-    """A few buffers that decay: floors of exact products, whose errors are charged."""
+    """A few decaying buffers; products are rounded down, and the errors are charged."""
 
     def __init__(self, count: int, steps: int, dimension: int, reach: int) -> None:
         super().__init__(steps, dimension)
@@ -182,13 +183,13 @@ class Buffered(Strategy):
         self._weights = np.array(plan.weights, np.int64)[:, None]
         self._rates = np.array(plan.rates, np.int64)[:, None]
         self._columns = _factors.buffer_columns(plan, steps)
-        # A buffer's error is in (-1/(1 - a), 0], whatever the data: its floors' sum.
+        # The floors of a buffer sum to an error in (-1/(1 - a), 0], for any data.
         memory = [Fraction(one, one - a) for a in plan.rates]
         drift = [
             Fraction(w, one) * e + 1 for w, e in zip(plan.weights, memory, strict=True)
         ]
         self._slack = _root_up(steps * dimension) * sum(drift)
-        # Against the largest row the drift is to be a thousandth.
+        # Choose the bits so that the drift is a thousandth of the largest row.
         needed = math.ceil(math.log2(1000 * float(self._slack) / reach))
         self.bits = min(max(needed, 0), 40)
         most = max([*memory, Fraction(_ceil(self._columns[0].sum()))])
@@ -281,10 +282,10 @@ class Tree(Strategy):
 
 
 class Doubling(Strategy):
-    """A tree for each block of 1, 2, 4 ... steps, whose horizon nobody has to know.
+    """A tree for each block of 1, 2, 4, ... steps: no horizon is needed.
 
-    One event is in one block, in as many nodes as that has levels. A block's sums are
-    weighted by the inverse of that number, or of its root, so that one noise serves
+    An event is in one block, and in one node of each of its levels. A block's sums are
+    divided by the number of levels, or by its square root, so that the same noise fits
     all blocks.
     """
 
@@ -306,11 +307,11 @@ class Doubling(Strategy):
 
     @property
     def length(self) -> Fraction:
-        """Return how far, in L1, one event moves the weighted sums at most."""
+        """Return the largest L1 change of the weighted sums by one event."""
         return Fraction(max(v * w for v, w in self._blocks()), 2**self.bits)
 
     def square(self, count: int, gap: int) -> Fraction:
-        # As if all events were in the longest block's same nodes: never less.
+        # Upper bound: as if all events were in the same nodes of the longest block.
         longest = max(v * w * w for v, w in self._blocks())
         return Fraction(count * count * longest, 4**self.bits)
 
@@ -326,7 +327,7 @@ class Doubling(Strategy):
         return np.concatenate(found)[: self.steps]
 
     def _place(self) -> tuple[int, int]:
-        """Return the next step's block, and its number in it, from 1."""
+        """Return the block of the next step, and the step's number in it, from 1."""
         at = self._at + 1
         block = at.bit_length() - 1
         return block, at - 2**block + 1
@@ -369,12 +370,12 @@ def strategy_of(
     buffers: int | None = None,
     reach: int,
 ) -> Strategy:
-    """Return the strategy of this name, for rows of norm up to `reach` steps.
+    """Return the strategy `name`, for rows of norm up to `reach` steps.
 
     Raises
     ------
     DTypeError, ParameterError
-        No such strategy, or a parameter that does not belong to it.
+        There is no such strategy, or it does not take one of the parameters.
     """
     if name not in _factors.STRATEGIES:
         known = ", ".join(_factors.STRATEGIES)
@@ -401,7 +402,10 @@ def _scaled(held: Integers, factors: Integers) -> Integers:
 
 
 def _node_variances(levels: int) -> list[float]:
-    """Return those of nodes averaged with their children's sum (Honaker 2015)."""
+    """Return the variances, by level, of nodes averaged with their children's sum.
+
+    See Honaker (2015).
+    """
     found = [1.0]
     while len(found) < levels:
         found.append(1 / (1 + 1 / (2 * found[-1])))
@@ -409,17 +413,17 @@ def _node_variances(levels: int) -> list[float]:
 
 
 def _joined(y: Floats, nodes: Floats, variances: list[float]) -> Floats:
-    """Return the last node that a step completes, from all of them and their halves."""
+    """Return the largest node that a step completes, averaged with its halves."""
     node = y[0]
     for level in range(1, len(y)):
-        own = variances[level]  # the weight of its own noisy sum
+        own = variances[level]  # also the weight of its own noisy sum
         node = own * y[level] + (1 - own) * (nodes[level - 1] + node)
     found: Floats = node
     return found
 
 
 def _cover(steps: int, variances: list[float]) -> Floats:
-    """Return the variance of each prefix sum: of the nodes in its number's bits."""
+    """Return the variance of each prefix sum: one node for each bit of its number."""
     found = np.zeros(1)
     for variance in variances[: steps.bit_length()]:
         found = np.concatenate((found, found + variance))

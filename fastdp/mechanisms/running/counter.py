@@ -24,7 +24,7 @@ from fastdp.mechanisms.running._strategies import Doubling, Strategy, strategy_o
 
 
 class Counter(Running):
-    """A running total of events that is told after every step.
+    """A running total of events that is released after every step.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ class Counter(Running):
         return x
 
     def _lent(self) -> bytes:
-        """Close it but for `_resumed`; return the memory before the first step."""
+        """Close the counter except to `_resumed`; return its state before step 1."""
         self._require_home()
         with self._lock:
             if self._at:
@@ -207,9 +207,9 @@ class Counter(Running):
             return self._strategy.memory()
 
     def _resumed(self, memory: bytes, taken: int, x: Integers) -> tuple[float, bytes]:
-        """Take a step after `taken` of them; return its total and the memory after it.
+        """Take a step after `taken` steps; return its total and the state after it.
 
-        Between two such steps the object itself holds nothing: a ledger does.
+        Between two such steps the object holds no state: a ledger stores it.
         """
         self._require_home()
         with self._lock:
@@ -231,7 +231,7 @@ def _events(
     *,
     pure: bool,
 ) -> tuple[Strategy, Fraction]:
-    """Return a counter's strategy, and how far one individual's events move it."""
+    """Return a counter's strategy, and its sensitivity to one individual's events."""
     n = number_of_steps(steps)
     many = _validate.integer("events_per_unit", events_per_unit, 1, 2**31)
     if pure and strategy not in ("tree", "doubling"):
@@ -247,6 +247,6 @@ def _events(
         plan = strategy_of(strategy, n, 1, bands=bands, buffers=buffers, reach=1)
     if pure:
         return plan, Fraction(many * n.bit_length())
-    # Events in other steps move the sums less than all in the one of largest norm.
+    # The worst case has all events in the step whose column has the largest norm.
     moved = many * l2_sensitivity(plan.square(1, n))
     return plan, moved + plan.slack / 2**plan.bits

@@ -180,7 +180,7 @@ class HierarchicalHistogram(Mechanism):
 
     @property
     def levels(self) -> int:
-        """Number of noisy levels: all but the root's."""
+        """Number of noisy levels: all but the root."""
         return len(self._tree.nodes) - 1
 
     @property
@@ -226,7 +226,7 @@ class HierarchicalHistogram(Mechanism):
         Returns
         -------
         float or ndarray of float64
-            That of the least-squares estimate, exact up to floating point.
+            Standard error of the least-squares estimate, exact up to rounding.
         """
         starts, stops = _ends(start, stop, self._tree.leaves)
         found = self.std * np.sqrt(
@@ -308,7 +308,7 @@ class HierarchicalHistogram(Mechanism):
 
 
 class HierarchyRelease:
-    """What a `HierarchicalHistogram` released; all of it is public."""
+    """The result of a `HierarchicalHistogram`; all of it is public."""
 
     __slots__ = ("_mechanism", "_sums", "leaves")
 
@@ -329,7 +329,7 @@ class HierarchyRelease:
 
     @property
     def event(self) -> DiscreteGaussianEvent | DiscreteLaplaceEvent:
-        """The event that an accountant or a filter takes."""
+        """Return the event of the release, for accountants and filters."""
         return self._mechanism.event()
 
     @property
@@ -348,9 +348,9 @@ class HierarchyRelease:
         return self._mechanism.standard_error(start, stop)
 
     def cdf(self) -> Floats:
-        """Return the share of records up to and with each cell, in [0, 1].
+        """Return the fraction of records up to and including each cell, in [0, 1].
 
-        Made monotone: halfway between the running maximum from the left and the
+        It is made monotone: the mean of the running maximum from the left and the
         running minimum from the right.
         """
         total = max(self.total, 1.0)
@@ -362,7 +362,7 @@ class HierarchyRelease:
         return found
 
     def quantile(self, p: Any) -> Any:
-        """Return the first cell up to which at least a share `p` of records lies.
+        """Return the first cell whose cumulative fraction of records is at least `p`.
 
         Parameters
         ----------
@@ -387,7 +387,7 @@ def _plan(
     rows_per_unit: int = 1,
     neighboring_relation: Relation = ADD,
 ) -> tuple[Fraction, dict[str, Any]]:
-    """Return sensitivity and options of the constructor, the tree chosen once."""
+    """Return the sensitivity and the constructor's options, with the chosen tree."""
     tree = _count_tree.tree_of(leaves, branching, gaussian=gaussian)
     rows = _validate.integer("rows_per_unit", rows_per_unit, 1, 2**31)
     relation = as_relation(neighboring_relation)
@@ -402,7 +402,7 @@ def _plan(
 def _sensitivity(
     levels: int, rows: int, relation: NeighboringRelation, *, gaussian: bool
 ) -> Fraction:
-    """Return how far one individual moves all nodes: L2 for Gaussian noise, else L1."""
+    """Return the sensitivity of all nodes: L2 for Gaussian noise, else L1."""
     replaced = 2 if relation is _REPLACE else 1
     if gaussian:
         return l2_sensitivity(rows**2 * levels * replaced)

@@ -1,4 +1,4 @@
-"""Running totals of rows: the noise is shaped over time."""
+"""Running totals of rows, with noise that is correlated over time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from fastdp.mechanisms.running._strategies import strategy_of
 _SPECIAL = NeighboringRelation.REPLACE_SPECIAL
 _REPLACE = NeighboringRelation.REPLACE_ONE
 
-#: Steps of the grid in a row's largest norm, by default: to 2**19.
+#: By default, a row's largest norm is _REACH to 2 * _REACH steps of the grid.
 _REACH = 2**18
 
 
@@ -162,8 +162,8 @@ class PrefixSums(Running):
     ) -> PrefixSums:
         """Return the mechanism with the least noise for (epsilon, delta).
 
-        By way of zero-concentrated privacy, which holds for rows chosen in view of
-        earlier totals. Options and errors are those of `from_rho`.
+        Through zero-concentrated privacy, which also holds for rows that are chosen in
+        view of earlier totals. Options and errors are those of `from_rho`.
         """
         from fastdp.accounting.conversions import zcdp_to_rho
 
@@ -177,7 +177,7 @@ class PrefixSums(Running):
 
     @property
     def largest(self) -> float:
-        """Where each entry of one step's sum is clamped, in the rows' unit."""
+        """Bound to which each entry of one step's sum is clamped, in the rows' unit."""
         return float(self._strategy.largest * self._step)
 
     def event(self) -> ZCDPEvent:
@@ -239,7 +239,7 @@ class PrefixSums(Running):
 
 
 class _Plan:
-    """Checked parameters of prefix sums, and how far one individual moves them."""
+    """Checked parameters of prefix sums, and their sensitivity to one individual."""
 
     def __init__(
         self,
