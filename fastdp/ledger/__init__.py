@@ -1,9 +1,9 @@
 """A ledger: a budget that survives a crash, and an answer that is drawn once.
 
-Charge durably, draw fresh noise, store what was drawn, and only then show it: whoever
-asks again by the same label, after a crash, from another machine, or at the same time,
-reads the stored answer and spends nothing. docs/ledger.md says how to use it,
-docs/proofs/ledger.md why it holds.
+A ledger charges durably, draws fresh noise, stores the answer, and only then returns
+it. A further call with the same label, after a crash, from another machine, or at the
+same time, reads the stored answer and spends nothing. docs/ledger.md says how to use
+it, docs/proofs/ledger.md why this holds.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def create(
         store.create()
     except BaseException:
         if watching is not None:
-            watching.path.unlink(missing_ok=True)  # just made, and of no ledger
+            watching.path.unlink(missing_ok=True)  # made just now, for no ledger
         raise
     with store.transaction() as run:
         run(
@@ -137,14 +137,14 @@ def open(
         with store.transaction() as run:
             own, place, watching, _ = read_ledger(run, store.where)
             settled = store.place()
-            if not place.items() <= settled.items():  # older ones say less
+            if not place.items() <= settled.items():  # older ledgers store fewer facts
                 raise LedgerError(
                     f"{store.where} is a copy, or was moved: it must not be charged "
                     "beside its original; `fastdp ledger adopt` makes it the ledger"
                 )
             store.settled = settled
             store.seen = Seen(None if watching is None else Witness(watching))
-            # The rows are locked: else what others charge while the witness is read
+            # Lock the rows: otherwise a charge by others while the witness is read
             # would be missed.
             names = sorted(_protocol.all_budgets(run))
             budgets = _protocol.locked(run, store, own, names)
@@ -163,7 +163,7 @@ def adopt(
     forfeit: Iterable[str] = (),
     timeout: float = 60.0,
 ) -> list[str]:
-    """Make a moved or restored copy the ledger, and say so in its chains.
+    """Make a moved or restored copy the ledger, and record this in its chains.
 
     The original must not be used any more: two copies would spend a budget twice.
 
@@ -216,7 +216,7 @@ def migrate(
 ) -> None:
     """Move a ledger to a new file or server; the old one is frozen for good.
 
-    Cut short, the same call finishes what it began.
+    If it is interrupted, the same call finishes the work.
 
     Parameters
     ----------
@@ -235,7 +235,7 @@ def migrate(
         A parameter is of the wrong type or out of its domain.
     """
     if not _is_frozen(location, timeout):
-        open(location, timeout=timeout).close()  # refuses copies and what is behind
+        open(location, timeout=timeout).close()  # refuse copies and older states
     source, new = _store(location, timeout), _store(target, timeout)
     try:
         source.open()
@@ -266,7 +266,7 @@ def receipts_from_json(text: str) -> tuple[Receipt, ...]:
     Raises
     ------
     DTypeError, ParameterError
-        The text is no such JSON.
+        The text is not such JSON.
     """
     return receipts_from(text)
 

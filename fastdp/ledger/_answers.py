@@ -1,4 +1,4 @@
-"""What a ledger returns: answers, and what their labels stand for."""
+"""What a ledger returns: answers, and the public facts of their labels."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ __all__ = ["Answer", "Transaction"]
 
 @dataclass(frozen=True)
 class Answer:
-    """What was drawn once for a label.
+    """The answer that was drawn once for a label.
 
     Attributes
     ----------
     value : numpy array or scalar, or dict of str to array
         The private answer.
     replayed : bool
-        Whether it was there before: nothing was drawn or spent now.
+        Whether it was stored before: nothing was drawn or spent now.
     attempt : int
-        Number of the attempt that drew it now, 1 unless one before it crashed; 0 if
+        Number of the attempt that drew it now: 1, or more if earlier ones crashed; 0 if
         replayed.
     receipts_json : str
-        The receipts as JSON text, for a file's metadata or beside it.
+        The receipts as JSON text, to store in a file's metadata or next to it.
     """
 
     value: Any
@@ -38,13 +38,13 @@ class Answer:
 
     @property
     def receipts(self) -> tuple[Receipt, ...]:
-        """Proof of the entries, one for each budget: publish them with the answer."""
+        """Proofs of the entries, one for each budget; publish them with the answer."""
         return receipts_from(self.receipts_json)
 
 
 @dataclass(frozen=True)
 class Transaction:
-    """What a label stands for; all of it is public.
+    """The transaction of a label; all of it is public.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class Transaction:
 
 
 def transactions(store: Store) -> tuple[Transaction, ...]:
-    """Return what all labels stand for, in the order of charges."""
+    """Return the transactions of all labels, in the order of charges."""
     found = []
     for label, terms, _, detail, form in store.rows(_protocol.TRANSACTIONS):
         event, count, names = _terms.event_from(terms)

@@ -1,4 +1,4 @@
-"""Budgets as rows: a filter as text, its state as exact rationals, one step of it."""
+"""Budgets as rows: a filter as text, and its state as exact rationals."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from fastdp.ledger._terms import canonical, event_from
 
 VERSION = 1
 
-#: Largest distance that free second attempts may add to one budget, in all.
+#: Total variation distance that all free second attempts may add to one budget.
 RETRY_DISTANCE = Fraction(1, 2**30)
 
 #: Names of the sums that a filter keeps.
@@ -54,7 +54,7 @@ _SUMS = {
 
 @dataclass(frozen=True)
 class BudgetState:
-    """What a budget allows and what has been spent of it; all numbers are exact.
+    """The limit of a budget and its spending; all numbers are exact.
 
     Attributes
     ----------
@@ -98,7 +98,7 @@ class BudgetState:
     is_open: bool
 
     def __str__(self) -> str:
-        """Return what was spent of what, in short."""
+        """Return spending and limit in short."""
         sums = [
             f"{name.replace('_', ' ')} {float(spent):.6g} of "
             f"{float(self.limit[name]):.6g}"
@@ -111,7 +111,7 @@ class BudgetState:
         return sums[0]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the state as JSON knows it, fractions as text."""
+        """Return the state as JSON types, with fractions as text."""
         relation = self.neighboring_relation
         return {
             "name": self.name,
@@ -131,7 +131,7 @@ class BudgetState:
 
     @property
     def used(self) -> float:
-        """Share of the budget that is spent, 0 to 1, rounded up."""
+        """Fraction of the budget that is spent, 0 to 1, rounded up."""
 
         def share(name: str) -> Fraction:
             spent, limit = self.spent[name], self.limit[name]
@@ -163,7 +163,7 @@ class Budget:
         return Receipt(uuid, self.name, self.seq, self.head.hex())
 
     def charged(self, event: Event, count: int) -> str:
-        """Return the state after `count` times `event`, as text; refuse what exceeds.
+        """Return the state after `count` times `event`, as text.
 
         Raises
         ------
@@ -205,7 +205,7 @@ class Budget:
             )
 
     def retried(self, distance: Fraction) -> str | None:
-        """Return the state after a free second attempt; None where it must pay."""
+        """Return the state after a free second attempt; None if it must pay."""
         state = json.loads(self.state)
         total = Fraction(state["retry_distance"]) + distance
         if total > RETRY_DISTANCE or not self.is_open:
@@ -213,7 +213,7 @@ class Budget:
         return canonical({**state, "retry_distance": str(total)})
 
     def to_state(self) -> BudgetState:
-        """Return what the row says, for people."""
+        """Return the state of the row for users."""
         rule, state = json.loads(self.rule), json.loads(self.state)
         admission, distance = _loaded(self.rule, self.state)
         names = _SUMS[rule["filter"]]
@@ -268,7 +268,7 @@ def opened(name: str, admission: object, unit: str, block_of: str | None) -> Bud
 
 
 def _guarantee(admission: PrivacyFilter[Any]) -> dict[str, Any]:
-    """Return the arguments that make the filter again, exact."""
+    """Return the exact arguments that rebuild the filter."""
     match admission:
         case PureFilter():
             return {"epsilon": str(admission._limit)}
@@ -327,7 +327,7 @@ def _made(rule: str) -> PrivacyFilter[Any]:
 
 
 def _loaded(rule: str, state: str) -> tuple[PrivacyFilter[Any], Fraction]:
-    """Return a filter of its own in the given state, and the state's distance."""
+    """Return a new filter in the given state, and the state's distance."""
     model = _made(rule)
     found = json.loads(state)
     own = object.__new__(type(model))
@@ -367,14 +367,14 @@ def _limits(admission: PrivacyFilter[Any]) -> tuple[Fraction, ...]:
 
 
 class Fold:
-    """The states of one budget, entry by entry, as its filter gives them."""
+    """Recomputes the states of one budget, entry by entry, by its filter."""
 
     def __init__(self, name: str, rule: str) -> None:
         self._name, self._rule = name, rule
         self.state = ""
 
     def step(self, what: str, terms: str | None, after: str) -> str:
-        """Take one entry; return what is wrong with its state, "" when nothing is."""
+        """Take one entry; return what is wrong with its state, or ""."""
         if what == "open":
             self._filter, self._distance = _loaded(self._rule, after)
         elif what in ("charge", "again"):

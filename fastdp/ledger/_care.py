@@ -1,4 +1,4 @@
-"""What is done to a whole ledger: adopting, closing budgets, moving, exporting."""
+"""Operations on a whole ledger: adopting, closing budgets, moving, exporting."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from fastdp.ledger._store import (
 )
 from fastdp.ledger._terms import canonical
 
-#: The tables in an order in which rows refer to earlier ones only. A ledger of the
-#: first format has not the last two.
+#: The tables in an order in which rows only refer to earlier tables. A ledger of the
+#: first format does not have the last two.
 _ORDER = ("budget", "charge", "attempt", "entry", "result", "step", "memory")
 
 
 def adopt(
     store: Store, *, note: str, receipts: Iterable[Receipt], forfeit: Iterable[str]
 ) -> list[str]:
-    """Make a copy the ledger; close budgets of which entries are known to be lost."""
+    """Make a copy the ledger; close budgets that are known to have lost entries."""
     _terms.check_name("note", note)
     lost = set(forfeit)
     with store.transaction() as run:
@@ -40,7 +40,7 @@ def adopt(
         budgets = _protocol.all_budgets(run)
         witness = None if watching is None else Witness(watching)
         seen = [*receipts, *(() if witness is None else witness.read())]
-        # A copy that is older than a budget has no row of it to close.
+        # A copy that is older than a budget has no row for it that could be closed.
         latest = sorted(seen, key=lambda proof: proof.seq)
         gone = {proof.budget: proof for proof in latest if proof.budget not in budgets}
         if lost - {*budgets, *gone}:
@@ -57,7 +57,7 @@ def adopt(
         detail = canonical({"note": note, "from": place, **_protocol.note()})
         last = []
         for budget in rows:
-            proof = budget.receipt(uuid)  # a closed one must stay closed
+            proof = budget.receipt(uuid)  # a closed budget must stay closed
             if budget.is_open:
                 proof = _protocol.enter(run, uuid, budget, "adopt", None, detail)
                 if budget.name in lost:
@@ -65,7 +65,7 @@ def adopt(
             last.append(proof)
         run("UPDATE ledger SET place = ?", canonical(store.place()))
     if witness is not None:
-        witness.reset([*last, *gone.values()])  # none of these is made again
+        witness.reset([*last, *gone.values()])  # so that no lost budget is made again
     return sorted(lost)
 
 
@@ -102,8 +102,8 @@ def _listed(names: Iterable[str]) -> str:
 def migrate(source: Store, target: Store, note: str) -> None:
     """Copy a ledger to a new place, audit both, freeze the old, open the new.
 
-    Never are both open: the new one opens after the old one's freeze is durable. Cut
-    short in between, the same call finishes.
+    The two are never open at the same time: the new one opens after the freeze of the
+    old one is durable. After an interruption the same call finishes the work.
     """
     _terms.check_name("note", note)
     with source.reading() as run:
@@ -117,7 +117,7 @@ def migrate(source: Store, target: Store, note: str) -> None:
             _audit(target, uuid)
             run("UPDATE ledger SET state = 'frozen'")
             if has_counters(run):
-                run("DELETE FROM memory")  # private, and needed no more
+                run("DELETE FROM memory")  # private, and no longer needed
     else:
         with source.reading() as run:
             budgets = list(_protocol.all_budgets(run).values())
@@ -150,7 +150,7 @@ def _audit(store: Store, uuid: str) -> None:
 def audited(
     store: Store, uuid: str, receipts: Iterable[Receipt], *, files: bool
 ) -> _chain.Audit:
-    """Audit a ledger that others may be charging meanwhile."""
+    """Audit a ledger that others may charge at the same time."""
     broken = store.check()
     with store.snapshot() as rows:
         budgets = _protocol.all_budgets(rows)
@@ -193,7 +193,7 @@ def _columns(table: str) -> list[str]:
 
 
 def exported(store: Store, *, bodies: bool) -> Iterator[str]:
-    """Yield the ledger as lines of JSON; tools/check_ledger.py reads them alone."""
+    """Yield the ledger as lines of JSON; tools/check_ledger.py needs nothing else."""
     with store.snapshot() as rows:
         yield from _exported(rows, store.where, bodies=bodies)
 
@@ -256,7 +256,7 @@ def _exported(rows: Rows, where: str, *, bodies: bool) -> Iterator[str]:
             receipts=json.loads(receipts)["receipts"],
             **shown,
         )
-    if has_counters(rows):  # never their memory
+    if has_counters(rows):  # export their steps, never their memory
         for counter, number, label in rows(
             "SELECT counter, number, label FROM step ORDER BY counter, number"
         ):

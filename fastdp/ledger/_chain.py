@@ -2,8 +2,8 @@
 
 link(n) = BLAKE2b-256(link(n-1), seq, what, label, detail, state after), framed
 injectively, for each budget; entry 0 binds the ledger's uuid and the budget's rule. An
-edit breaks the chain; a whole ledger that is older or rewritten shows against a
-receipt, which travels with what was released, or against a witness.
+edit breaks the chain. An older or rewritten ledger is detected by a receipt, which
+is published with a release, or by a witness.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ def link(
 
 
 def bound(memory: bytes) -> dict[str, str]:
-    """Return what an entry says of a counter's memory, which begins with random bytes.
+    """Return an entry's digest of a counter's memory, which begins with random bytes.
 
-    Without these, whoever guesses the sums could check the guess.
+    Without the random bytes a guess of the sums could be checked by the digest.
     """
     return {"memory": digest(memory).hex()}
 
 
 def binds(detail: str, memory: bytes) -> bool:
-    """Tell whether an entry says this of a counter's memory."""
+    """Tell whether an entry has the digest of this memory of a counter."""
     return bool(bound(memory).items() <= json.loads(detail).items())
 
 
@@ -68,7 +68,7 @@ def genesis(uuid: str, budget: Budget) -> str:
 
 @dataclass
 class Audit:
-    """What an audit found.
+    """The result of an audit.
 
     Attributes
     ----------
@@ -77,9 +77,9 @@ class Audit:
     pending : int
         Labels that were charged and have no answer yet: the next attempt continues.
     heads : dict of str to str
-        The last link of each budget, in hexadecimal: to be kept elsewhere.
+        The last link of each budget, in hexadecimal: keep it elsewhere.
     problems : list of str
-        What is wrong, by name; empty when nothing is.
+        The problems that were found; empty if there are none.
     """
 
     entries: int = 0
@@ -109,7 +109,7 @@ def audited(
     *,
     files: bool,
 ) -> Audit:
-    """Read one snapshot once, in constant memory, and compare it with itself."""
+    """Check that one snapshot is consistent, reading it once in constant memory."""
     audit = Audit()
     say = audit.problems.append
     wanted: dict[tuple[str, int], set[str]] = {}
@@ -137,7 +137,7 @@ def audited(
 
 @contextlib.contextmanager
 def _edited(audit: Audit, what: str) -> Iterator[None]:
-    """Name what holds text that fastdp does not write."""
+    """Report a problem where the ledger holds text that fastdp does not write."""
     try:
         yield
     except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
@@ -187,7 +187,7 @@ def _audit_chain(
 
 
 def _audit_labels(rows: Rows, audit: Audit, files: bool) -> None:
-    """Check that answers, and their files, are whole and charged, charges entered."""
+    """Check that answers and files are intact and charged, and charges are entered."""
     for label, form, body, found, stored in rows(
         "SELECT r.label, r.form, r.body, r.digest, (SELECT MIN(e.detail) FROM entry e "
         "WHERE e.label = r.label AND e.what = 'store') FROM result r"
@@ -222,7 +222,7 @@ def _audit_labels(rows: Rows, audit: Audit, files: bool) -> None:
 
 
 def _audit_counters(rows: Rows, audit: Audit) -> None:
-    """Check that steps have no gaps, and memories are those of the last steps."""
+    """Check that steps have no gaps, and that memories belong to the last steps."""
     for counter, body, steps, last, opened, stepped, ended in rows(
         "SELECT c.label, m.body, "
         "(SELECT COUNT(*) FROM step s WHERE s.counter = c.label), "

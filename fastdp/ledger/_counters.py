@@ -1,9 +1,9 @@
 """Counters that live in the ledger: one charge, then a label for every step.
 
-Between two steps a counter's memory lies in its row and nowhere else, with a random
-prefix, so that the digest of it in the chain tells nothing. A step is a label like any
-other: its first transaction takes a turn of the counter, its second stores the total
-together with the memory after it, if no later turn was taken.
+Between two steps a counter's memory is stored in its row and nowhere else. It has a
+random prefix, so that its digest in the chain reveals nothing. A step is a label like
+any other: its first transaction takes a turn of the counter; its second stores the
+total and the memory after it, unless a later turn was taken.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ if TYPE_CHECKING:
     from fastdp.ledger._opened import Opened
     from fastdp.ledger._terms import Terms
 
-#: Largest memory of a counter, in bytes: each step reads and writes all of it.
+#: Maximum memory of a counter, in bytes: each step reads and writes all of it.
 _MOST = 1 << 20
 
-#: Layout of a memory, its first byte; a random prefix stands before.
+#: First byte of a memory, its layout version; bytes of the random prefix before it.
 _LAYOUT, _SALT = b"\x01", 32
 
 
 class LedgerCounter:
     """A running total that survives the process; made by `Ledger.counter`.
 
-    May be shared by threads, and opened by many processes at once: steps are taken one
-    after another, in one order for all. The object holds nothing private.
+    Threads may share it, and many processes may open it at the same time: steps are
+    taken one after another, in one order for all. The object holds nothing private.
     """
 
     def __init__(self, book: Opened, mechanism: Counter, terms: Terms) -> None:
@@ -95,7 +95,7 @@ class LedgerCounter:
             label, "step", own.budgets, own.event, {"counter": own.label}, source=source
         )
         rare = _terms.rare_step(m._noise)
-        assert rare is not None  # both noises are level
+        assert rare is not None  # both noises have a bound
         wanted = replace(wanted, distance=rare * m._strategy.drawn)
         turn = _Turn(own.label, m._strategy.steps)
 
@@ -110,7 +110,7 @@ class LedgerCounter:
         return self._book._drawn(wanted, draw, _total, turn)
 
     def totals(self) -> list[tuple[str, float]]:
-        """Return label and total of every step that was taken, in their order.
+        """Return label and total of every step that was taken, in order.
 
         Raises
         ------
@@ -142,7 +142,7 @@ class LedgerCounter:
     def end(self, *, note: str) -> None:
         """End the counter before its last step, and forget its private sums.
 
-        What it cost is spent; the totals stay.
+        The budget stays spent; the totals stay stored.
 
         Parameters
         ----------
@@ -165,7 +165,7 @@ class LedgerCounter:
                 run, book._store, book._uuid, self._terms.budgets
             )
             _require_going(run, label, self._mechanism._strategy.steps)
-            # Who draws in this moment no longer has the last turn.
+            # A draw that is running now no longer has the last turn.
             run(
                 "UPDATE memory SET turn = turn + 1, body = ? WHERE counter = ?",
                 *(b"", label),
@@ -183,7 +183,7 @@ class LedgerCounter:
 def opened(
     book: Opened, mechanism: object, label: object, budgets: str | Iterable[str]
 ) -> LedgerCounter:
-    """Return the counter of a label; charge and make it if it is not there."""
+    """Return the counter of a label; charge and make it if it does not exist."""
     if type(mechanism) is not Counter:
         raise DTypeError(
             f"mechanism must be a Counter, got {type(mechanism).__name__}: use release "
@@ -217,7 +217,7 @@ def opened(
 
 
 class _Opening:
-    """A counter's own part of the transaction that charges it."""
+    """A counter's part of the transaction that charges it."""
 
     def __init__(self, body: bytes) -> None:
         self._body = body
@@ -234,11 +234,11 @@ class _Opening:
 
 
 class _Turn:
-    """A step's own part of both transactions."""
+    """A step's part of both transactions."""
 
     taken: int
     memory: bytes
-    #: The row's body after the step; set by the draw.
+    #: Body of the row after the step; the draw sets it.
     after: bytes
 
     def __init__(self, counter: str, steps: int) -> None:
@@ -270,11 +270,11 @@ class _Turn:
             budget.require_open()
         if not _began(run, self.lock, budgets[0].name, seq):
             return "step", [budget.state for budget in budgets], {}
-        # The turn before drew, perhaps, and was given up.
+        # The turn before this one may have drawn before it was abandoned.
         return *_protocol.admitted(budgets, terms, 2), {}
 
     def end(self, run: Run, store: Store, label: str) -> dict[str, str] | None:
-        """Keep the memory after the step; None: another turn was taken since."""
+        """Store the memory after the step; None if another turn was taken since."""
         if _memory(run, store, self.lock)[0] != self._turn:
             return None
         run(
@@ -289,7 +289,7 @@ class _Turn:
 
 
 def _began(run: Run, counter: str, budget: str, seq: int) -> bool:
-    """Tell whether a step began after an entry, as the chain has it."""
+    """Tell by the chain whether a step began after an entry."""
     rows = run(
         "SELECT c.terms FROM entry e JOIN charge c ON c.label = e.label "
         "WHERE e.budget = ? AND e.seq > ? AND c.kind = 'step' AND e.what <> 'store'",
@@ -311,7 +311,7 @@ def _memory(run: Run, store: Store, counter: str) -> tuple[int, bytes]:
 
 
 def _last(run: Run, counter: str) -> tuple[int, str]:
-    """Return number and label of the last step; 0 and the counter's before any."""
+    """Return number and label of the last step, or 0 and the counter's label."""
     rows = run(
         "SELECT number, label FROM step WHERE counter = ? ORDER BY number DESC LIMIT 1",
         counter,
@@ -331,7 +331,7 @@ def _require_going(run: Run, counter: str, steps: int) -> None:
 
 
 def _sealed(memory: bytes) -> bytes:
-    """Return a memory as its row holds it; nothing of one that has ended."""
+    """Return a memory with a random prefix, as stored; empty if the counter ended."""
     return os.urandom(_SALT) + _LAYOUT + memory if memory else b""
 
 

@@ -1,8 +1,8 @@
-"""Answers that are files: staged, entered by their digests, then put in place.
+"""Answers that are files: staged, entered by their digests, then renamed.
 
-A file is written under another name, synced, and its manifest (names, sizes, SHA-256
-of what was released) stored like any answer. Only then does it get its name. Whoever
-comes after a crash reads the manifest and finishes; what is missing or altered is an
+A file is written under another name and synced, and its manifest (names, sizes, SHA-256
+of the released data) is stored like any answer. Only then does it get its name. After a
+crash the next call reads the manifest and finishes. A missing or altered file is an
 error and is never drawn again.
 """
 
@@ -24,7 +24,7 @@ _BLOCK = 1 << 20
 
 
 def staging(path: Path, attempt: int) -> Path:
-    """Return where an attempt writes: beside `path`, which is on the same volume."""
+    """Return where an attempt writes: next to `path`, on the same volume."""
     return path.with_name(f".{path.name}.staging-{attempt}")
 
 
@@ -49,24 +49,24 @@ def manifest(path: Path, attempt: int, staged: Path) -> bytes:
 
 
 def place_of(body: bytes) -> Path:
-    """Return where a manifest's files were written."""
+    """Return the path for which a manifest's files were written."""
     found = json.loads(body)
     return Path(found["folder"], found["name"])
 
 
 def finish(path: Path, body: bytes) -> None:
-    """Put the stored attempt's files in place, or check those that are.
+    """Move the stored attempt's files to their place, or check files already there.
 
     Raises
     ------
     LedgerError
-        They are missing or were altered.
+        The files are missing or were altered.
     """
     found = json.loads(body)
     staged = staging(path, found["attempt"])
     if not path.exists():
         _check(staged, found["files"], path)
-        with contextlib.suppress(FileNotFoundError):  # another has just done it
+        with contextlib.suppress(FileNotFoundError):  # another call has just moved it
             staged.rename(path)
         _sync(path.parent)
     _check(path, found["files"], path)
@@ -77,7 +77,7 @@ def finish(path: Path, body: bytes) -> None:
 
 
 def remove(staged: Path) -> None:
-    """Remove what an attempt wrote, if it is there."""
+    """Remove the files of an attempt, if there are any."""
     if staged.is_dir() and not staged.is_symlink():
         shutil.rmtree(staged, ignore_errors=True)
     else:
@@ -85,14 +85,14 @@ def remove(staged: Path) -> None:
 
 
 def check(body: bytes) -> None:
-    """Refuse files that are not as their manifest says, where it says.
+    """Refuse files that differ from their manifest.
 
-    What a crash left staged is whole, too: the next attempt puts it in place.
+    Files that a crash left staged count as well: the next attempt moves them.
 
     Raises
     ------
     LedgerError
-        They are missing or were altered.
+        The files are missing or were altered.
     """
     found = json.loads(body)
     path = place_of(body)
@@ -115,7 +115,7 @@ def _check(place: Path, wanted: list[dict[str, object]], path: Path) -> None:
 
 
 def _files(place: Path) -> Iterator[tuple[str, Path]]:
-    """Yield the files below a folder by relative name; of a file itself, with ""."""
+    """Yield the files below a folder by relative name; a file itself with name ""."""
     if place.is_dir():
         for file in sorted(place.rglob("*")):
             if file.is_file():

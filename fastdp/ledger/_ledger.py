@@ -28,8 +28,8 @@ __all__ = ["Ledger"]
 class Ledger(Opened):
     """Budgets and answers that outlive the process; made by `open` and `create`.
 
-    May be shared by threads. It must not be copied or pickled, and a forked process
-    opens its own. It closes at the end of a `with` block.
+    Threads may share it. It must not be copied or pickled, and a forked process must
+    open its own. It closes at the end of a `with` block.
     """
 
     def release(
@@ -162,7 +162,7 @@ class Ledger(Opened):
     def _called(
         self, wanted: Terms, mechanism: Mechanism, call: Callable[[Any], Any], data: Any
     ) -> Answer:
-        """Answer by one call with one array; rehearse it where it must be drawn."""
+        """Answer by one call with one array; rehearse the call before it is charged."""
         found = _protocol.stored(self._store, wanted)
         if found is not None:
             return self._answered(found, _terms.unpacked)
@@ -236,7 +236,7 @@ class Ledger(Opened):
     def counter(
         self, mechanism: Counter, *, label: str, budgets: str | Iterable[str]
     ) -> LedgerCounter:
-        """Return the running total of a label, which a crash does not end.
+        """Return the running total of a label, which survives a crash.
 
         All its steps are charged once, when the label is new; whoever asks for it
         later, with an equal mechanism, goes on with it.
@@ -283,7 +283,7 @@ class Ledger(Opened):
         source: str | None = None,
         unit: str | None = None,
     ) -> tuple[Receipt, ...]:
-        """Charge what is then done outside of the ledger, once for the label.
+        """Charge for a release outside of the ledger, once for the label.
 
         For stateful mechanisms (a `SparseVector`) and for whatever the ledger cannot
         draw by itself: charge, then use. What came of it is not stored, so the label
@@ -389,7 +389,7 @@ class Ledger(Opened):
 
             def stage(attempt: int, receipts: list[Receipt]) -> tuple[str, bytes]:
                 staged = _files.staging(place, attempt)
-                _files.remove(staged)  # of a ledger that is gone
+                _files.remove(staged)  # left by a ledger that is gone
                 draw(staged, receipts_json(receipts))
                 return "manifest", _files.manifest(place, attempt, staged)
 

@@ -1,4 +1,4 @@
-"""An open ledger: its budgets, what it holds, and its care."""
+"""An open ledger: its budgets, its content, and its maintenance."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from fastdp.mechanisms._base import Mechanism
 
 
 class Opened:
-    """An open ledger: its budgets, what it holds, and its care."""
+    """An open ledger: its budgets, its content, and its maintenance."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class Opened:
         return self.budget(name)
 
     def budget(self, name: str) -> BudgetState:
-        """Return what a budget allows and what was spent.
+        """Return the limit and the spending of a budget.
 
         Raises
         ------
@@ -167,8 +167,8 @@ class Opened:
     ) -> bool:
         """Return whether all budgets cover `count` times `event` now.
 
-        Parameters and errors are those of `preview`, but that a budget which does not
-        cover the event gives False.
+        Parameters and errors are those of `preview`, except that the result is False if
+        a budget does not cover the event.
         """
         from fastdp.exceptions import BudgetExceededError
 
@@ -181,7 +181,7 @@ class Opened:
     # ---- what is there -----------------------------------------------------------
 
     def labels(self) -> tuple[Transaction, ...]:
-        """Return all labels but those of a counter's steps, in the order of charges.
+        """Return all labels except those of counters' steps, in the order of charges.
 
         Raises
         ------
@@ -227,7 +227,7 @@ class Opened:
         return answer
 
     def _answers(self, label: str) -> bool:
-        """Tell whether an answer is stored under a label, of whatever terms."""
+        """Tell whether an answer is stored under a label, under any terms."""
         return _protocol.answers(self._store, label)
 
     def _is_charged(self, label: str) -> bool:
@@ -235,9 +235,9 @@ class Opened:
         return _protocol.is_charged(self._store, label)
 
     def _stored_table(self, wanted: Terms) -> Answer | None:
-        """Return what was stored before under equal terms; nothing is drawn or charged.
+        """Return the answer stored under equal terms; nothing is drawn or charged.
 
-        Other terms are no answer here, and for the charge to refuse.
+        None for an answer under other terms, which the charge will refuse.
         """
         try:
             found = _protocol.stored(self._store, wanted)
@@ -260,7 +260,7 @@ class Opened:
     def _answered(
         self, found: _protocol.Stored, read: Callable[[bytes], Any]
     ) -> Answer:
-        # Else a ledger that went back by this entry could draw what is shown now again.
+        # Otherwise a ledger that was rolled back by this entry could draw this again.
         self._store.seen.saw(receipts_from(found.receipts))
         return Answer(
             read(found.body), found.attempt == 0, found.attempt, found.receipts
@@ -305,7 +305,7 @@ class Opened:
         return _care.audited(self._store, self._uuid, proofs, files=files)
 
     def forfeit(self, name: str, *, note: str) -> BudgetState:
-        """Close a budget for good, as after a loss that nothing can prove.
+        """Close a budget for good, for example after a loss that nothing can prove.
 
         Parameters
         ----------
@@ -338,15 +338,15 @@ class Opened:
         Raises
         ------
         LedgerError
-            The ledger cannot be read, or the file not be written.
+            The ledger cannot be read, or the file cannot be written.
         """
         _care.write_lines(_care.exported(self._store, bodies=bodies), path)
 
     def to_html(self) -> str:
         """Audit the ledger and return one self-contained page on it.
 
-        Budgets as bars, spending over the entries, transactions with their terms, and
-        whether the chain is verified. No answer is on it.
+        It shows budgets as bars, spending over the entries, transactions with their
+        terms, and whether the chain is verified. It contains no answer.
 
         Raises
         ------
@@ -368,23 +368,24 @@ class Opened:
         Raises
         ------
         LedgerError
-            It cannot be written, or the ledger is in PostgreSQL (pg_basebackup).
+            The file cannot be written, or the ledger is in PostgreSQL: use its
+            pg_basebackup.
         """
         self._store.backup(os.fspath(path))
 
     @property
     def uuid(self) -> str:
-        """Name of the ledger that no other has."""
+        """Unique name of the ledger."""
         return self._uuid
 
     def describe(self) -> dict[str, str]:
-        """Return engine, version, durability settings and witness, for people."""
+        """Return engine, version, durability settings and witness, for users."""
         facts = {"location": self._store.where, **self._store.describe()}
         own = self._store.seen.witness
         return facts if own is None else {**facts, "witness": str(own.path)}
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         self._store.close()
 
     def __enter__(self) -> Self:

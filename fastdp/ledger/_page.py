@@ -1,4 +1,4 @@
-"""One self-contained page for whoever answers for the budgets: no script, no link."""
+"""One self-contained page for the owner of the budgets: no script, no link."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from fastdp.ledger._budgets import Budget, BudgetState
 from fastdp.ledger._chain import Audit
 from fastdp.ledger._store import Store
 
-#: Points of a line, and rows of the table of releases.
+#: Maximum points of a line; maximum rows of the table of releases.
 _POINTS = 200
 _ROWS = 500
 
-#: What stands for the answer of a transaction that has none.
+#: Text in place of an answer, for transactions without one.
 _UNANSWERED = {"spend": "none is kept", "counter": "a total for each step"}
 
 _STYLE = """
@@ -114,7 +114,7 @@ def _promise(state: BudgetState) -> str:
 
 
 def _line(store: Store, budget: Budget) -> str:
-    """Return spending over the entries as a line of steps."""
+    """Return spending over the entries as a step line."""
     step = max(1, budget.seq // _POINTS)
     points = []
     for seq, spent in store.rows(

@@ -1,8 +1,9 @@
 """A ledger in PostgreSQL, for many machines: psycopg 3, read committed, row locks.
 
-Decisions read locked rows or primary keys, so that no weaker isolation shows. The lock
-on a label is an advisory lock of the session that also runs its transactions: if the
-session dies, so does the lock, and the attempt's number keeps what it drew away.
+Decisions read locked rows or rows by primary key, so that read committed suffices. The
+lock on a label is an advisory lock of the session that also runs its transactions. If
+the session dies, so does the lock; the attempt's number then keeps its draw from being
+stored.
 """
 
 from __future__ import annotations
@@ -22,19 +23,19 @@ from fastdp.ledger._terms import digest
 
 _SCHEMA = "fastdp_ledger"
 
-#: Settings of the server without which a commit may be lost, and what they may be.
+#: Server settings that make commits durable, and their allowed values.
 _NEEDED = {
     "fsync": ("on",),
     "full_page_writes": ("on",),
     "synchronous_commit": ("on", "remote_apply", "remote_write"),
 }
 
-#: Errors after which asking again is right: deadlock, serialization, shutdown, crash.
+#: Errors after which to try again: deadlock, serialization, shutdown, crash.
 _TRANSIENT = {"40P01", "40001", "57P01", "57P02", "57P03", "25006"}
 
 
 class PostgresStore:
-    """One schema of a database; as many sessions as are in use at once."""
+    """One schema of a database, with one session for each concurrent use."""
 
     for_update = " FOR UPDATE"
 
@@ -73,7 +74,7 @@ class PostgresStore:
             run(f"CREATE SCHEMA {_SCHEMA}")
             for statement in schema({"BLOB": "BYTEA", "INTEGER": "BIGINT"}):
                 run(statement)
-            # Compression would make the time of a store depend on the answer.
+            # With compression the time of a store would depend on the answer.
             for table in ("result", "memory"):
                 run(f"ALTER TABLE {table} ALTER COLUMN body SET STORAGE EXTERNAL")
             run(
@@ -87,7 +88,7 @@ class PostgresStore:
                 )
 
     def open(self) -> None:
-        """Check that commits are durable here and that there is a ledger."""
+        """Check that commits are durable on this server and that a ledger exists."""
         with self.reading() as run:
             for name, allowed in _NEEDED.items():
                 value = run("SELECT current_setting(?)", name)[0][0]
@@ -105,7 +106,7 @@ class PostgresStore:
                 )
 
     def require_private(self) -> None:
-        """Refuse a table of which anything was granted to others than its owner."""
+        """Refuse a table on which others than its owner have any privilege."""
         with self.reading() as run:
             granted = run(
                 "SELECT 1 FROM pg_class c, aclexplode(c.relacl) a "
@@ -122,7 +123,7 @@ class PostgresStore:
             )
 
     def place(self) -> dict[str, str]:
-        """Return cluster, timeline and database; the folder where it may be known.
+        """Return cluster, timeline and database, and the folder if it may be read.
 
         A standby that was promoted has another timeline than its primary had.
         """
@@ -143,13 +144,13 @@ class PostgresStore:
 
     @contextlib.contextmanager
     def _session(self) -> Iterator[Any]:
-        """Lend a session; it goes back unless something failed."""
+        """Lend a session; it is kept for reuse unless something failed."""
         if os.getpid() != self._process:
             raise LedgerError(
                 f"the ledger {self.where} must be opened again in a forked process"
             )
         held = getattr(self._own, "session", None)
-        if held is not None:  # this thread's, which holds the lock on a label
+        if held is not None:  # this thread's session, which holds a label's lock
             yield held
             return
         with self._guard:
@@ -179,7 +180,8 @@ class PostgresStore:
         if self.settled is not None:
             try:
                 run = _runner(made)
-                # A session outlives the promotion that makes a standby another place.
+                # A session survives the promotion of a standby, which then is another
+                # place: refuse standbys.
                 if run("SELECT pg_is_in_recovery()")[0][0]:
                     raise LostError(
                         f"{self.where} is a standby now; nothing was released: open "
@@ -218,7 +220,7 @@ class PostgresStore:
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[Rows]:
-        """Return what reads one snapshot, by cursors of the server."""
+        """Return a function that reads from one snapshot, by server-side cursors."""
         with self._errors(), self._session() as session:
             session.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             numbers = itertools.count()
@@ -242,7 +244,7 @@ class PostgresStore:
 
     @contextlib.contextmanager
     def lock(self, label: str) -> Iterator[None]:
-        """Hold an advisory lock of a session, in which this thread then works."""
+        """Hold an advisory lock of a session, which this thread then uses."""
         key = int.from_bytes(digest(b"label", label.encode())[:8], "big", signed=True)
         with self._session() as session:
             with self._errors():
@@ -258,7 +260,7 @@ class PostgresStore:
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
-        """Turn the server's errors into one without their text: it may hold values."""
+        """Replace the server's errors by one without their text: it may hold data."""
         try:
             yield
         except self._psycopg.Error as error:
@@ -293,7 +295,7 @@ class PostgresStore:
         )
 
     def close(self) -> None:
-        """Close all sessions; in a forked child, none is touched."""
+        """Close all sessions; do nothing in a forked child."""
         if os.getpid() == self._process:
             with self._guard:
                 while self._idle:

@@ -1,6 +1,6 @@
 """The protocol: charge durably, draw, store; the first stored answer wins.
 
-Everything that the guarantee of a ledger rests on is in this file, and its proof in
+This file has all code on which the guarantee of a ledger depends; the proof is in
 docs/proofs/ledger.md. The invariants by name:
 
 I1  at most one charge of a label, I2 at most one result, I3 no result without a charge
@@ -36,7 +36,7 @@ from fastdp.ledger._receipts import Receipt, receipts_json
 from fastdp.ledger._store import LostError, Rows, Run, Store, read_ledger
 from fastdp.ledger._terms import Terms, canonical, digest
 
-#: How often a lost connection, or a lost lock, is met by asking again.
+#: Number of tries after a lost connection or a lost lock.
 _TRIES = 8
 
 _COLUMNS = "name, rule, unit, block_of, state, seq, head, is_open"
@@ -44,33 +44,33 @@ _COLUMNS = "name, rule, unit, block_of, state, seq, head, is_open"
 
 @dataclass(frozen=True)
 class Stored:
-    """A result as it lies in the ledger."""
+    """A result as it is stored in the ledger."""
 
     form: str
     body: bytes
     #: As JSON text.
     receipts: str
-    #: Number of the attempt that stored it just now; 0 for one that was there.
+    #: Number of the attempt that stored it just now; 0 if it was stored before.
     attempt: int
 
 
 class Beginning(Protocol):
-    """What a transaction adds to T1 in the place of `admitted`."""
+    """The part that a transaction adds to T1 in place of `admitted`."""
 
     def begin(
         self, run: Run, store: Store, budgets: Sequence[Budget], terms: Terms
     ) -> tuple[str, list[str], dict[str, str]]:
-        """Return what is entered, the states after it, and facts for the entry."""
+        """Return the kind of entry, the states after it, and facts for the entry."""
 
 
 class Turn(Beginning, Protocol):
-    """A draw's place in a row of draws that have one memory (`_counters`)."""
+    """A draw's place in a sequence of draws that share one memory (`_counters`)."""
 
-    #: Label of what is locked in the place of the draw's own.
+    #: Label to lock in place of the draw's own label.
     lock: str
 
     def end(self, run: Run, store: Store, label: str) -> dict[str, str] | None:
-        """Store the memory in T2; None: the turn is not the last."""
+        """Store the memory in T2; None if the turn is not the last."""
 
 
 def answer(
@@ -81,12 +81,12 @@ def answer(
     draw: Callable[[int, list[Receipt]], tuple[str, bytes]],
     turn: Turn | None = None,
 ) -> Stored:
-    """Return the label's result, drawn at most once among all that is ever shown.
+    """Return the label's result; at most one draw of a label is ever returned.
 
-    `charged` is told of the charge before anything is drawn. `draw` gets the number of
-    the attempt and the receipts of its charge. Nothing of the caller runs between its
-    end and the commit of what it drew. Whoever shows the answer, drawn now or before,
-    first has its entry seen by the handle and the witness.
+    `charged` is called with the receipts of the charge before anything is drawn. `draw`
+    gets the number of the attempt and these receipts. No code of the caller runs
+    between the end of `draw` and the commit of its result. Before an answer is
+    returned, drawn now or before, the handle and the witness record its entry.
     """
     locked_by = terms.label if turn is None else turn.lock
     for again in range(1, _TRIES + 1):
@@ -101,7 +101,7 @@ def answer(
                 charged(receipts)
                 form, body = draw(attempt, receipts)
                 found = keep(store, uuid, terms, attempt, form, body, turn)  # T2
-        except LostError:  # whether the commit happened is asked by the label
+        except LostError:  # the next try finds out by the label if it was committed
             if again == _TRIES:
                 raise
             time.sleep(0.02 * 2**again)
@@ -114,7 +114,7 @@ def answer(
     )
 
 
-#: Ledgers, by uuid, of which this thread holds a label.
+#: The uuids of ledgers in which this thread holds the lock on a label.
 _held = threading.local()
 
 
@@ -122,8 +122,8 @@ _held = threading.local()
 def alone(store: Store, uuid: str, label: str) -> Iterator[None]:
     """Hold the lock on a label; refuse a draw that asks for another label.
 
-    It would wait for itself where both labels share a lock, and two such draws for
-    each other.
+    Such a draw would wait for itself if both labels share a lock, and two such draws
+    could wait for each other.
     """
     held: set[str] = _held.__dict__.setdefault("ledgers", set())
     if uuid in held:
@@ -133,7 +133,7 @@ def alone(store: Store, uuid: str, label: str) -> Iterator[None]:
         )
     with store.lock(label):
         try:
-            held.add(uuid)  # within: an interrupt may come as it returns
+            held.add(uuid)  # inside `try`: an interrupt may come right after it
             yield
         finally:
             held.discard(uuid)
@@ -145,11 +145,11 @@ _RESULT = """
 
 
 def stored(store: Store, terms: Terms) -> Stored | None:
-    """Return the label's result if there is one; refuse other terms."""
+    """Return the label's result, or None; refuse one under other terms."""
     return _result(_rows(store, _RESULT, terms.label), store, terms)
 
 
-#: Label, terms, attempts, detail of the charge and form of the answer, if there is one.
+#: Selects label, terms, attempts, detail of the charge, and form of the answer if any.
 TRANSACTIONS = """
     SELECT c.label, c.terms, (SELECT MAX(number) FROM attempt a WHERE a.label =
     c.label), (SELECT MAX(e.detail) FROM entry e WHERE e.label = c.label AND
@@ -158,7 +158,7 @@ TRANSACTIONS = """
 
 
 def named(store: Store, label: str) -> Stored:
-    """Return the result of a label, of whatever terms; refuse one that has none."""
+    """Return the result of a label under any terms; refuse a label without one."""
     rows = _rows(store, _RESULT, label)
     if not rows:
         raise ParameterError(f"label must be one of the ledger, got {label!r}")
@@ -173,7 +173,7 @@ def named(store: Store, label: str) -> Stored:
 
 
 def answers(store: Store, label: str) -> bool:
-    """Tell whether an answer is stored under a label, of whatever terms."""
+    """Tell whether an answer is stored under a label, under any terms."""
     return bool(_rows(store, "SELECT 1 FROM result WHERE label = ?", label))
 
 
@@ -186,7 +186,7 @@ def _rows(store: Store, sql: str, label: str) -> list[Sequence[Any]]:
     for again in range(1, _TRIES):
         try:
             return list(store.rows(sql, label))
-        except LostError:  # nothing but a read: it is asked again
+        except LostError:  # it only read: try again
             time.sleep(0.02 * 2**again)
     return list(store.rows(sql, label))
 
@@ -210,7 +210,7 @@ def _result(rows: Sequence[Sequence[Any]], store: Store, terms: Terms) -> Stored
 def require_whole(
     store: Store, label: str, form: str, body: bytes, found: bytes
 ) -> None:
-    """Refuse a stored answer that is not what its digest says."""
+    """Refuse a stored answer that does not match its digest."""
     if digest(form.encode(), bytes(body)) != bytes(found):
         raise LedgerError(
             f"the stored answer of label {label!r} in {store.where} was altered "
@@ -222,10 +222,10 @@ def require_whole(
 def charge(
     store: Store, uuid: str, terms: Terms, more: Beginning | None = None
 ) -> tuple[Stored | None, int, list[Receipt]]:
-    """T1: return a result that is there, or charge and give out an attempt number.
+    """T1: return a stored result, or charge and return an attempt number.
 
-    The number is 0 where nothing was charged: for a result, and for a counter that is
-    there.
+    The number is 0 if nothing was charged: for a stored result, and for a counter that
+    exists.
     """
     with store.transaction() as run:
         found = _result(run(_RESULT, terms.label), store, terms)
@@ -274,10 +274,11 @@ def charge(
 def admitted(
     budgets: Sequence[Budget], terms: Terms, attempt: int
 ) -> tuple[str, list[str]]:
-    """Return what is entered and the states after it; refuse what is not covered.
+    """Return the kind of entry and the states after it; refuse uncovered costs.
 
-    A second attempt is free where its draw is level, up to a distance that each budget
-    adds up; else it pays like the first. Units are compared at the first alone.
+    A second attempt is free if its draw takes a constant time, up to a total distance
+    that each budget sums; otherwise it pays like the first. Units are compared at the
+    first attempt only.
     """
     if attempt > 1 and terms.distance is not None:
         free = [budget.retried(terms.distance) for budget in budgets]
@@ -291,7 +292,7 @@ def admitted(
 
 
 def require_unit(budgets: Sequence[Budget], unit: str) -> None:
-    """Refuse budgets whose guarantee is about other units than a release's."""
+    """Refuse budgets whose guarantee is for another unit than that of a release."""
     for budget in budgets:
         if budget.unit != unit:
             raise UnitMismatchError(
@@ -310,9 +311,9 @@ def keep(
     body: bytes,
     turn: Turn | None = None,
 ) -> Stored | None:
-    """T2: store what was drawn unless something is; None: this attempt is not the last.
+    """T2: store a draw unless a result is stored; None if a later attempt exists.
 
-    What is returned was read after the commit, or is what the commit held.
+    The returned result was read after the commit, or is the one committed.
     """
     with store.transaction() as run:
         found = _result(run(_RESULT, terms.label), store, terms)
@@ -320,7 +321,7 @@ def keep(
             return found
         rows = run("SELECT MAX(number) FROM attempt WHERE label = ?", terms.label)
         if rows[0][0] != attempt:
-            return None  # it lost its lock: what it drew is thrown away
+            return None  # this attempt lost its lock: its draw is discarded
         own = digest(form.encode(), body)
         budgets = locked(run, store, uuid, terms.budgets)
         facts = {} if turn is None else turn.end(run, store, terms.label)
@@ -369,7 +370,7 @@ def locked(run: Run, store: Store, uuid: str, names: Iterable[str]) -> list[Budg
         budget = _budget(rows[0])
         require_last(run, store, budget)
         budgets.append(budget)
-    # Read when the rows are locked: whoever freezes the ledger holds them until then.
+    # Read it after the rows are locked: a migration holds them until it has frozen it.
     found_uuid, _, _, state = read_ledger(run, store.where)
     if found_uuid != uuid:
         raise LedgerError(f"{store.where} holds another ledger than when it was opened")
@@ -382,8 +383,8 @@ def locked(run: Run, store: Store, uuid: str, names: Iterable[str]) -> list[Budg
 
 
 def require_last(run: Run, store: Store, budget: Budget) -> None:
-    """Refuse a budget whose row is not what its last entry says."""
-    # A budget may be closed while an answer that it paid for is drawn.
+    """Refuse a budget whose row does not match its last entry."""
+    # Skip "store" and "end": a budget may be closed during a draw that it paid for.
     rows = run(
         "SELECT seq, state, link, (SELECT what FROM entry f WHERE f.budget = e.budget "
         "AND f.what NOT IN ('store', 'end') ORDER BY f.seq DESC LIMIT 1) "
@@ -445,7 +446,7 @@ def found_budget(run: Run, uuid: str, budget: Budget) -> Receipt:
 def require_not_behind(
     run: Run, store: Store, uuid: str, names: Collection[str]
 ) -> None:
-    """Refuse budgets that have forgotten or changed an entry somebody saw."""
+    """Refuse budgets in which an entry that was seen is missing or changed."""
     for who, receipt in store.seen.last(names):
         if receipt.ledger != uuid:
             raise LedgerError(f"{who} is that of another ledger than {store.where}")
@@ -462,7 +463,7 @@ def require_not_behind(
 
 
 def note() -> dict[str, str]:
-    """Return clock, version and a nonce: no two entries have the same link."""
+    """Return time, version and a nonce, so that no two entries have the same link."""
     import fastdp
 
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

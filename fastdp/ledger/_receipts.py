@@ -1,4 +1,4 @@
-"""Receipts of entries, the witness that keeps the last ones, and what a handle saw."""
+"""Receipts of entries, the witness that stores the last ones, and those seen so far."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FORMAT = "fastdp receipts"
 
 @dataclass(frozen=True)
 class Receipt:
-    """Proof that a ledger held an entry: it travels with what was released.
+    """Proof that a ledger held an entry; it is published with the release.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ def receipts_from(text: object) -> tuple[Receipt, ...]:
     Raises
     ------
     DTypeError, ParameterError
-        The text is no such JSON.
+        The text is not such JSON.
     """
     if not isinstance(text, (str, bytes)):
         raise DTypeError(f"receipts must be text, got {type(text).__name__}")
@@ -72,7 +72,7 @@ def receipts_from(text: object) -> tuple[Receipt, ...]:
         known, made = False, ()
     kinds = {(type(r.ledger), type(r.budget), type(r.seq), type(r.link)) for r in made}
     known = known and not kinds - {(str, str, int, str)}
-    # What a database can look up.
+    # Accept only names and numbers that a database can look up.
     if not known or not all(r.budget.isascii() and 0 <= r.seq < 2**63 for r in made):
         raise ParameterError(
             f"receipts must be JSON of the form {_FORMAT!r}, version 1"
@@ -81,7 +81,7 @@ def receipts_from(text: object) -> tuple[Receipt, ...]:
 
 
 def private_file(path: Path) -> TextIO:
-    """Open a new text file that its owner alone can read; links are not followed."""
+    """Open a new text file that only its owner can read; do not follow links."""
     flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
     return os.fdopen(os.open(path, flags, 0o600), "w", encoding="utf-8")
 
@@ -104,7 +104,7 @@ def lock_file(path: str | os.PathLike[str]) -> Iterator[int]:
 
 
 def _leave_locks() -> None:
-    """Put the null device in place of lock files, whose locks are the parent's."""
+    """Replace lock files by the null device: their locks belong to the parent."""
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC) if _LOCK_FILES else -1
     while _LOCK_FILES:
         os.dup2(null, _LOCK_FILES.pop(), inheritable=False)
@@ -117,7 +117,7 @@ if hasattr(os, "register_at_fork"):  # Windows has no fork
 
 
 def need_locks(what: str) -> None:
-    """Refuse a file that several processes lock where the system cannot."""
+    """Refuse a file that several processes must lock if the system cannot do that."""
     if sys.platform == "win32":
         raise LedgerError(
             f"{what} needs flock, which Windows lacks: keep the ledger in PostgreSQL, "
@@ -126,7 +126,7 @@ def need_locks(what: str) -> None:
 
 
 class Witness:
-    """A small file elsewhere that knows the last entry of every budget."""
+    """A small file elsewhere that stores the last entry of every budget."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         need_locks("a witness")
@@ -146,7 +146,7 @@ class Witness:
             self._write(())
 
     def read(self) -> tuple[Receipt, ...]:
-        """Return the last entries that were seen."""
+        """Return the last entries that were recorded."""
         with self._errors():
             try:
                 return receipts_from(self.path.read_text())
@@ -154,14 +154,14 @@ class Witness:
                 raise LedgerError(f"the witness {self.path} is damaged") from None
 
     def saw(self, receipts: Iterable[Receipt]) -> None:
-        """Write down entries, durably; a later one is never replaced by an earlier."""
+        """Record entries durably; never replace a later entry by an earlier one."""
         with self._errors(), self._lock():
             known = {entry.budget: entry for entry in self.read()}
             if _advance(known, receipts):
                 self._write(known.values())
 
     def reset(self, receipts: Iterable[Receipt]) -> None:
-        """Begin again from these entries, as an adopted ledger has them."""
+        """Start again from these entries, those of an adopted ledger."""
         with self._errors(), self._lock():
             self._write(receipts)
 
@@ -198,8 +198,8 @@ class Witness:
 class Seen:
     """The last entries that an open ledger and its witness saw.
 
-    A ledger that lacks one of them went back in time: a restored copy, or a standby
-    that took over before it had all that its primary committed.
+    A ledger without one of them was rolled back: it is a restored copy, or a standby
+    that took over before it had all commits of its primary.
     """
 
     def __init__(self, witness: Witness | None = None) -> None:
@@ -208,9 +208,9 @@ class Seen:
         self._guard = threading.Lock()
 
     def saw(self, receipts: Iterable[Receipt]) -> None:
-        """Note entries that were committed; durably, where there is a witness.
+        """Record committed entries, durably if there is a witness.
 
-        What this object knows, the witness knows.
+        The witness records every entry that this object knows.
         """
         seen = tuple(receipts)
         with self._guard:
@@ -221,7 +221,7 @@ class Seen:
             _advance(self._last, seen)
 
     def last(self, budgets: Collection[str]) -> Iterator[tuple[str, Receipt]]:
-        """Yield who saw the last entry of each budget, and its receipt."""
+        """Yield the name of the observer and the last receipt of each budget."""
         with self._guard:
             own = [self._last[name] for name in budgets if name in self._last]
         yield from (("what this handle saw", receipt) for receipt in own)
@@ -233,7 +233,7 @@ class Seen:
 
 
 def _advance(known: dict[str, Receipt], receipts: Iterable[Receipt]) -> bool:
-    """Take later entries over; tell whether there were any."""
+    """Update `known` with later entries; tell whether there were any."""
     advanced = False
     for receipt in receipts:
         if receipt.budget not in known or receipt.seq > known[receipt.budget].seq:

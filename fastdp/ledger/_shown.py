@@ -1,4 +1,4 @@
-"""The terms of a table, the rows that a selection shows, and how wide they are."""
+"""The terms of a table, the rows that a selection shows, and their width."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.ledger import _terms
 from fastdp.ledger._terms import Terms
 
-#: Bytes of rows to show: what every store takes.
+#: Maximum bytes of the rows to show, for every store.
 _LIMIT = 512 << 20
 
 
@@ -80,7 +80,7 @@ def checked_selection(select: object, rows: int) -> tuple[Any, Any]:
 def checked_threshold(
     select: tuple[Any, ...], cells: Mapping[str, tuple[Any, Any]]
 ) -> tuple[str, int, Event]:
-    """Return which column shows the rows, above what number, and what that costs."""
+    """Return the column that selects rows, its threshold, and the event of this."""
     name, above, event = select
     if name not in cells:
         raise ParameterError("select must name a column, or be (mechanism, array)")
@@ -98,7 +98,7 @@ def checked_threshold(
 
 @dataclass(frozen=True)
 class Part:
-    """One table to be drawn: its public facts, its cost and its draw.
+    """One table to draw: its public facts, its cost and its draw.
 
     Attributes
     ----------
@@ -127,7 +127,7 @@ def part(
     select: tuple[Any, ...] | None = None,
     most_rows: int | None = None,
 ) -> Part:
-    """Return a table to be drawn, all arguments checked."""
+    """Check the arguments and return a table to draw."""
     names, cells, rows = checked_columns(columns, keys, select is not None)
     events = [m.event() for m, _ in cells.values()]
     rare: Fraction | None = Fraction(0)
@@ -202,7 +202,7 @@ def asked(
     most_rows: int | None = None,
     source: str | None = None,
 ) -> tuple[Terms, _Draw]:
-    """Return the terms of a table, all arguments checked, and what draws it."""
+    """Check the arguments; return the terms of a table and the function to draw it."""
     one = part(columns, keys, select, most_rows)
     _terms.require_size(one.size)
 
@@ -218,10 +218,10 @@ def asked(
 def asked_together(
     tables: Mapping[str, Mapping[str, Any]], label: str, budgets: Any
 ) -> tuple[Terms, _Draw]:
-    """Return the terms of several tables as one transaction, and what draws them.
+    """Return the terms of several tables as one transaction, and their draw.
 
-    Each is a dict of `part`'s arguments, with the public name of its source. Stored,
-    they are one table whose columns have the names "TABLE/COLUMN".
+    Each table is a dict of `part`'s arguments, with the public name of its source. They
+    are stored as one table with columns named "TABLE/COLUMN".
     """
     sources = {name: asked["source"] for name, asked in tables.items()}
     parts = {
@@ -247,10 +247,10 @@ def asked_together(
 
 
 def digest_of(keys: Mapping[str, np.ndarray[Any, Any]]) -> str:
-    """Return a digest of public keys, the same in whatever order they come.
+    """Return a digest of public keys that does not depend on their order.
 
-    An answer holds the keys it was drawn for: a retry whose rows come in another order
-    is the same transaction, one with other keys is not.
+    An answer stores its keys: a retry with the rows in another order is the same
+    transaction; a retry with other keys is not.
     """
     columns = [keys[name] for name in sorted(keys)]
     order = np.lexsort(columns)
@@ -264,25 +264,25 @@ def kind_of(values: np.ndarray[Any, Any]) -> dict[str, Any]:
 
 
 def of_bytes(column: object) -> bool:
-    """Tell whether a column is of objects, all of them bytes."""
+    """Tell whether a column has dtype object and holds only bytes."""
     if not isinstance(column, np.ndarray) or column.dtype.kind != "O":
         return False
     return all(type(key) is bytes for key in column.flat)
 
 
 def kind(column: np.ndarray[Any, Any]) -> str:
-    """Return what keys are stored as: bytes are bytes, whatever holds them here."""
+    """Return the kind in which keys are stored: objects, which are bytes, as "S"."""
     return str(column.dtype.kind).replace("O", "S")
 
 
 def kept(
     keys: Mapping[str, Any], mask: Any, limit: int, width: int, tables: int = 1
 ) -> np.ndarray[Any, Any]:
-    """Return the rows to show, in the order of the keys, the first `limit` of them.
+    """Return the first `limit` rows to show, in the order of the keys.
 
-    No more are shown than a store takes of each of so many tables: only keys that
-    would be shown decide that.
-    `width` is that of a row beside its keys.
+    There are fewer if a store could not hold that many for each of `tables` tables;
+    this depends only on keys that would be shown. `width` is the number of bytes of a
+    row without its keys.
     """
     rows = np.flatnonzero(mask)
     order = np.lexsort(
@@ -295,7 +295,7 @@ def kept(
 
 
 def narrowed(column: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return strings as wide as the longest of them, and not of those left out."""
+    """Return strings in the width of the longest of them."""
     code = kind(column)
     if code not in "SU":
         return column
@@ -303,7 +303,7 @@ def narrowed(column: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def _sortable(column: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return a column, of objects their ranks."""
+    """Return a column that numpy can sort: ranks in place of objects."""
     if column.dtype.kind != "O":
         return column
     ranks: np.ndarray[Any, Any] = np.unique(column, return_inverse=True)[1]
@@ -311,7 +311,7 @@ def _sortable(column: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 
 def _width(column: np.ndarray[Any, Any]) -> int:
-    """Return the bytes of each entry of what `narrowed` gives."""
+    """Return the number of bytes of an entry of `narrowed(column)`."""
     code = kind(column)
     if code not in "SU":
         return int(column.dtype.itemsize)

@@ -1,12 +1,12 @@
-"""A ledger in one file: SQLite, set so that a commit is on the disk when it returns.
+"""A ledger in one SQLite file, set up so that a commit is on disk when it returns.
 
-A new file gets write-ahead logging where the library is free of the race that could
-lose committed transactions (https://sqlite.org/wal.html, "The WAL-Reset Bug"), else a
-rollback journal; from then on the file's own mode decides. A lock file is taken before
-each transaction: SQLite's own waiting polls, and starves some of many writers.
+A new file gets write-ahead logging if the library is free of the race that could lose
+committed transactions (https://sqlite.org/wal.html, "The WAL-Reset Bug"), else a
+rollback journal; later on the file's own mode counts. A lock file is taken before each
+transaction: SQLite itself waits by polling, which starves some of many writers.
 
-Nothing here opens the database, its log or its index but SQLite: POSIX drops all locks
-of a process on a file when any descriptor of it is closed.
+Only SQLite opens the database, its log and its index: POSIX drops all locks of a
+process on a file when any descriptor of the file is closed.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from fastdp.ledger._receipts import Seen, lock_file
 from fastdp.ledger._store import WRITE_ONCE, Rows, Run, moved, schema
 from fastdp.ledger._terms import canonical
 
-#: Labels share this many lock files: two that meet wait for each other.
+#: Labels share this many lock files; two labels with the same file exclude each other.
 _SLOTS = 64
 
-#: File systems on which locks or syncs are not what they promise.
+#: File systems on which locks or syncs are not reliable.
 _NETWORK = {
     *("nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "lustre", "gpfs"),
     *("glusterfs", "fuse.sshfs", "fuse.glusterfs", "fuse.s3fs", "fuse.rclone"),
@@ -47,13 +47,13 @@ _APPLICATION = 0x66644C31  # "fdL1"
 
 
 def is_write_ahead_safe(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> bool:
-    """Return whether this version's write-ahead log never loses what was committed."""
+    """Tell whether this version's write-ahead log never loses a commit."""
     mended = {(3, 44): (3, 44, 6), (3, 50): (3, 50, 7)}
     return version >= mended.get((version[0], version[1]), (3, 51, 3))
 
 
 class SqliteStore:
-    """One file; as many connections as are in use at once, none shared with a fork."""
+    """One file, with a connection for each concurrent use, none shared with a fork."""
 
     for_update = ""
 
@@ -75,7 +75,7 @@ class SqliteStore:
         with self._errors():
             self._require_local()
             self._make_locks()
-            with self._lock_file("write"):  # whoever opens it takes that lock first
+            with self._lock_file("write"):  # `open` takes this lock first
                 _make_file(self._path)
                 self._connect("wal" if is_write_ahead_safe() else "delete").close()
         with self.transaction() as run:
@@ -106,7 +106,7 @@ class SqliteStore:
                 )
             self._require_local()
             self._make_locks()
-        with self.transaction() as run:  # it can be written to
+        with self.transaction() as run:  # fails if the file is not writable
             if run("PRAGMA application_id") != [(_APPLICATION,)]:
                 raise LedgerError(f"{self.where} is not a ledger of fastdp")
 
@@ -145,7 +145,7 @@ class SqliteStore:
             "machine": machine.read_text().strip() if machine.is_file() else "",
             "file_system": str(os.statvfs(self._path).f_fsid),
             "inode": str(found.st_ino),
-            # A file that was moved, or has a second name, has another folder of locks.
+            # A moved file, or one with a second name, has another folder of locks.
             "locks": str(locks.st_ino),
         }
 
@@ -166,7 +166,7 @@ class SqliteStore:
 
     @contextlib.contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
-        """Lend a connection; it goes back unless something failed."""
+        """Lend a connection; it is kept for reuse unless something failed."""
         if os.getpid() != self._process:
             raise LedgerError(
                 f"the ledger {self.where} must be opened again in a forked process"
@@ -211,7 +211,7 @@ class SqliteStore:
                 "fullfsync = ON",
                 "checkpoint_fullfsync = ON",
                 "trusted_schema = OFF",
-                "secure_delete = ON",  # a counter's earlier sums
+                "secure_delete = ON",  # overwrites earlier private sums of counters
             ):
                 made.execute(f"PRAGMA {setting}")
         except BaseException:
@@ -246,7 +246,7 @@ class SqliteStore:
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[Rows]:
-        """Return what reads one snapshot, in bounded memory."""
+        """Return a function that reads from one snapshot in bounded memory."""
         with self._errors(), self._connection() as connection:
             connection.execute("BEGIN")
             yield lambda statement, *values: connection.execute(statement, values)
@@ -270,7 +270,7 @@ class SqliteStore:
 
     @contextlib.contextmanager
     def _lock_file(self, name: str) -> Iterator[None]:
-        """Hold a lock that the kernel drops when the process ends."""
+        """Hold a file lock, which the kernel releases when the process ends."""
         with contextlib.ExitStack() as stack:
             with self._errors():
                 file = stack.enter_context(lock_file(self._locks / name))
@@ -296,12 +296,12 @@ class SqliteStore:
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
-        """Turn the engine's and the system's errors into one without their text."""
+        """Replace errors of the engine and the system by one without their text."""
         try:
             yield
         except sqlite3.Error as error:
             name = getattr(error, "sqlite_errorname", type(error).__name__)
-            if name.startswith("SQLITE_BUSY"):  # it waited as long
+            if name.startswith("SQLITE_BUSY"):  # SQLite has waited for the timeout
                 raise self._locked() from None
             if name == "SQLITE_NOTADB":
                 raise LedgerError(f"{self.where} is not a ledger of fastdp") from None
@@ -314,7 +314,7 @@ class SqliteStore:
             raise self._unusable(reason, error.errno) from None
 
     def _unusable(self, reason: str, number: int | None) -> LedgerError:
-        """Return the error of a reason, with the system's number of it."""
+        """Return the error for a reason, with the system's error number."""
         found = LedgerError(
             f"the ledger {self.where} cannot be used: {reason}; nothing was released"
         )
@@ -324,7 +324,7 @@ class SqliteStore:
     # ---- care --------------------------------------------------------------------
 
     def check(self) -> list[str]:
-        """Return what SQLite finds wrong with the file."""
+        """Return the problems that SQLite finds in the file."""
         found = [row[0] for row in self.rows("PRAGMA integrity_check")]
         broken = [row[0] for row in self.rows("PRAGMA foreign_key_check")]
         return [text for text in found if text != "ok"] + [
@@ -339,7 +339,7 @@ class SqliteStore:
             _make_file(part)
             try:
                 self._copy_to(part)
-                os.link(part, place)  # which must not exist
+                os.link(part, place)  # fails if `place` exists
             finally:
                 part.unlink()
             _sync(place.parent)
@@ -349,8 +349,8 @@ class SqliteStore:
         try:
             with self._connection() as connection:
                 connection.backup(target)
-            # A copy even where it is put in the place, and the inode, of its
-            # original: it may have forgotten charges.
+            # Mark the copy as a copy, even if it later replaces its original in the
+            # same inode: it may lack later charges.
             ((place,),) = target.execute("SELECT place FROM ledger").fetchall()
             marked = canonical({**json.loads(place), "backup": "yes"})
             target.execute("UPDATE ledger SET place = ?", (marked,))
@@ -360,7 +360,7 @@ class SqliteStore:
         _sync(path)
 
     def close(self) -> None:
-        """Close all connections; in a forked child, none is touched."""
+        """Close all connections; do nothing in a forked child."""
         if os.getpid() == self._process:
             with self._guard:
                 while self._idle:
@@ -372,7 +372,7 @@ def _journal_mode(connection: sqlite3.Connection) -> str:
 
 
 def _make_file(path: Path) -> None:
-    """Make a file of its owner, which must not exist."""
+    """Make a file that only its owner can use; it must not exist."""
     flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC
     os.close(os.open(path, flags, 0o600))
 
@@ -394,7 +394,7 @@ def _runner(connection: sqlite3.Connection) -> Run:
 
 
 def _file_system(folder: Path) -> str:
-    """Return the type of the file system of a folder; "" where it is not told."""
+    """Return the type of the file system of a folder; "" if it is unknown."""
     if sys.platform == "darwin":
         mounts = _mounts_of_macos(os.fsdecode(subprocess.check_output(["/sbin/mount"])))
     elif (table := Path("/proc/self/mountinfo")).is_file():
@@ -410,7 +410,7 @@ def _file_system(folder: Path) -> str:
 
 
 def _mounts_of_linux(table: bytes) -> Iterator[tuple[str, str]]:
-    """Yield mount points and types; bytes stand as octal numbers after a backslash."""
+    """Yield mount points and types; some bytes are octal numbers after a backslash."""
     for line in table.splitlines():
         left, _, right = line.partition(b" - ")
         point = re.sub(

@@ -1,7 +1,7 @@
-"""What a ledger asks of a database: one schema, one set of statements, two engines.
+"""The interface of a ledger's database: one schema and set of statements, two engines.
 
-A statement is written with `?` for its values. Whatever a decision depends on is read
-within the transaction that acts on it, as a locked row or by a primary key.
+A statement has `?` for its values. All data for a decision are read within the
+transaction that acts on it, as a locked row or by a primary key.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any, Protocol, TypeAlias
 from fastdp.exceptions import LedgerError, LedgerUnavailableError
 from fastdp.ledger._receipts import Seen
 
-#: Of new ledgers, and those that can be read: the first has no counters.
+#: Format of new ledgers, and the formats that can be read; format 1 has no counters.
 FORMAT, _KNOWN = 2, (1, 2)
 
 #: Runs one statement in the transaction and returns its rows.
 Run: TypeAlias = "Callable[..., list[tuple[Any, ...]]]"
 
-#: The same, for what reads them once.
+#: Runs one statement and returns its rows, to be read once.
 Rows: TypeAlias = "Callable[..., Iterable[tuple[Any, ...]]]"
 
 #: Tables by name; TEXT, INTEGER and BLOB stand for the engine's own types.
@@ -65,27 +65,27 @@ TABLES = {
         turn INTEGER NOT NULL, body BLOB NOT NULL""",
 }
 
-#: Tables whose rows never change and never go.
+#: Tables whose rows are never changed or deleted.
 WRITE_ONCE = ("charge", "attempt", "entry", "result", "step")
 
 
 class Store(Protocol):
     """A database that holds one ledger."""
 
-    #: How messages name it: a path or a server's database; no password.
+    #: Name of the database in messages: a path, or server and database, no password.
     where: str
-    #: What a locking read ends with.
+    #: Suffix of a SELECT that locks the rows it reads.
     for_update: str
-    #: Where the open ledger has its place; None: it is not open yet.
+    #: Place of the open ledger; None before it is open.
     settled: dict[str, str] | None
-    #: What the open ledger, and its witness, know of its last entries.
+    #: Last entries that the open ledger and its witness have seen.
     seen: Seen
 
     def create(self) -> None:
-        """Make the database's tables; refuse one that is there."""
+        """Make the database's tables; refuse a database that exists."""
 
     def open(self) -> None:
-        """Check that the database is there and keeps what it commits."""
+        """Check that the database exists and that its commits are durable."""
 
     def transaction(self) -> AbstractContextManager[Run]:
         """Return a durable transaction: it commits at the end or does nothing."""
@@ -94,7 +94,10 @@ class Store(Protocol):
         """Return a transaction that only reads, from one snapshot."""
 
     def snapshot(self) -> AbstractContextManager[Rows]:
-        """Return what reads one snapshot by many statements, in bounded memory."""
+        """Return a function that reads one snapshot by many statements.
+
+        It uses bounded memory.
+        """
 
     def rows(self, statement: str, *values: object) -> Iterator[tuple[Any, ...]]:
         """Yield rows of one statement in bounded memory."""
@@ -103,26 +106,26 @@ class Store(Protocol):
         """Return a lock on a label, across threads, processes and machines."""
 
     def require_private(self) -> None:
-        """Refuse a database that others than its owner can read."""
+        """Refuse a database that anyone except its owner can read."""
 
     def place(self) -> dict[str, str]:
-        """Return where the database is: a copy of it is elsewhere."""
+        """Return facts about where the database is; they differ for a copy."""
 
     def describe(self) -> dict[str, str]:
-        """Return engine, version and durability, for people."""
+        """Return engine, version and durability, for users."""
 
     def check(self) -> list[str]:
-        """Return what the engine itself finds wrong, empty when nothing is."""
+        """Return the problems that the engine itself finds; empty if none."""
 
     def backup(self, path: str) -> None:
         """Copy the database, consistently, to a new file."""
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
 
 
 class LostError(LedgerUnavailableError):
-    """The connection was lost: what it was doing may or may not have happened."""
+    """The connection was lost: its transaction may or may not have been committed."""
 
 
 def schema(types: dict[str, str]) -> Iterator[str]:
@@ -135,7 +138,7 @@ def schema(types: dict[str, str]) -> Iterator[str]:
 
 
 def has_counters(run: Rows) -> bool:
-    """Tell whether the ledger has the tables of counters: the first format has not."""
+    """Tell whether the ledger has the tables of counters; format 1 does not."""
     ((found,),) = run("SELECT format FROM ledger")
     return bool(found > 1)
 
@@ -155,7 +158,7 @@ def read_ledger(run: Rows, where: str) -> tuple[str, dict[str, str], str | None,
 
 
 def moved(where: str) -> LedgerError:
-    """Return the error of an open ledger whose database is another one now."""
+    """Return the error for an open ledger whose database was replaced."""
     return LedgerError(
         f"{where} is not the database that was opened: it was moved, restored, or "
         "another server took over; nothing was released: `fastdp ledger adopt` makes "

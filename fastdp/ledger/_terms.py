@@ -1,8 +1,8 @@
 """The public facts of a transaction: label, terms, mechanism, form of the answer.
 
-Terms are a versioned dictionary that has one canonical text. They hold exact rationals,
-names and a digest of public keys, never a repr, never data and never a digest of data:
-who retries with an upgraded package writes the same terms.
+Terms are a versioned dictionary with one canonical text. They hold exact rationals,
+names and a digest of public keys, but never a repr, data or a digest of data: a retry
+with an upgraded package makes the same terms.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from fastdp.mechanisms._base import Mechanism
 
 VERSION = 1
 
-#: Largest body of one answer, in bytes; what is larger is written to files.
+#: Maximum body of one answer, in bytes; larger answers are written to files.
 BODY_LIMIT = 64 << 20
 
-#: Longest label or name of a budget.
+#: Maximum length of a label or of a budget's name.
 _LONGEST_NAME = 200
 
-#: Bounds on the probability that the draw of one entry takes a step that shows in
-#: time (docs/proofs/ledger.md, section 3; lemma `rare_steps`).
+#: Bounds on the probability that the draw of one entry takes a step that is visible in
+#: its time (docs/proofs/ledger.md, section 3; lemma `rare_steps`).
 _RARE_LAPLACE = Fraction(1, 2**45)
 _RARE_GAUSSIAN = Fraction(1, 2**37)
 
@@ -49,7 +49,7 @@ def canonical(value: object) -> str:
 
 
 def frame(*parts: bytes) -> bytes:
-    """Join byte strings injectively: each behind its length."""
+    """Join byte strings injectively: put the length before each."""
     return b"".join(len(part).to_bytes(8, "big") + part for part in parts)
 
 
@@ -97,9 +97,9 @@ class Terms:
     count: int
     text: str
     digest: bytes
-    #: Total variation distance that a free second attempt may add; None: it pays.
+    #: Total variation distance that a free second attempt adds; None if it must pay.
     distance: Fraction | None = None
-    #: Privacy unit of the cost; None if the caller names none. The text leaves it out.
+    #: Privacy unit of the cost; None if the caller gives none. It is not in the text.
     unit: str | None = None
 
     def per(self, unit: object) -> Terms:
@@ -117,7 +117,7 @@ def terms(
     count: int = 1,
     source: str | None = None,
 ) -> Terms:
-    """Return the terms of a transaction, all arguments checked."""
+    """Check the arguments and return the terms of a transaction."""
     own = check_name("label", label)
     names = check_names("budgets", budgets)
     check_event("event", event)
@@ -177,22 +177,22 @@ def terms_of_call(
 
 @functools.lru_cache(maxsize=256)
 def event_json(event: Event) -> Any:
-    """Return an event as JSON knows it."""
+    """Return an event as JSON types."""
     return as_json(event)
 
 
 @functools.lru_cache(maxsize=1024)
 def event_from(text: str) -> tuple[Event, int, tuple[str, ...]]:
-    """Return event, count and budgets of the terms that `text` states."""
+    """Return event, count and budgets from the text of terms."""
     found = json.loads(text)
     return event_of(found["event"]), found["count"], tuple(found["budgets"])
 
 
 @functools.lru_cache(maxsize=256)
 def law_of(mechanism: Mechanism) -> dict[str, Any]:
-    """Return a mechanism's public parameters by name, those at their default left out.
+    """Return a mechanism's public parameters by name, without those at their default.
 
-    A parameter that a later version adds therefore changes no terms.
+    So a parameter that a later version adds does not change any terms.
     """
     stated = mechanism._not_default(**dict(mechanism._arguments))
     return {
@@ -202,7 +202,7 @@ def law_of(mechanism: Mechanism) -> dict[str, Any]:
 
 
 def as_term(value: object) -> Any:
-    """Return a public parameter as JSON knows it; numbers as exact rationals."""
+    """Return a public parameter as JSON types, with numbers as exact rationals."""
     match value:
         case None | bool() | str():
             return value
@@ -257,11 +257,11 @@ def check_mechanism(value: object, verb: str) -> Any:
 
 
 def rare_step(mechanism: Mechanism) -> Fraction | None:
-    """Bound the probability that drawing one entry shows in time; None: no bound.
+    """Bound the probability of a visibly slower draw of one entry; None: no bound.
 
-    Only laws whose draws have a fixed cost but for such steps are listed. A second
-    attempt of any other pays again: also of the frequency oracles, whose flips show
-    differences that are not all explained (timing.md, "What it still sees").
+    Only laws whose draws otherwise have a fixed cost are listed. For all others a
+    second attempt pays again, also for frequency oracles: their flips have timing
+    differences that are not fully explained (timing.md, "What it still sees").
     """
     kind = type(mechanism)
     if kind is DiscreteLaplace or kind is Laplace:
@@ -272,7 +272,7 @@ def rare_step(mechanism: Mechanism) -> Fraction | None:
 
 
 def check_data(name: str, value: object) -> Any:
-    """Return data of a type whose dtype and shape are public; nothing else is read."""
+    """Return data of a type whose dtype and shape are public; read nothing else."""
     if isinstance(value, (np.ndarray, np.generic)) or type(value) in (int, float, bool):
         return value
     raise DTypeError(
@@ -282,10 +282,10 @@ def check_data(name: str, value: object) -> Any:
 
 
 def rehearsed(call: Callable[[Any], Any], value: Any) -> np.ndarray[Any, Any]:
-    """Return what `call` gives for zeros of the same dtype, shape and layout.
+    """Return the result of `call` for zeros of the same dtype, shape and layout.
 
-    It raises what the call itself would, before anything is charged, and shows the
-    size of the answer: both are functions of public facts.
+    It raises the errors of the call before anything is charged, and reveals the size of
+    the answer. Both depend on public facts alone.
     """
     zeros = np.zeros_like(value) if isinstance(value, np.ndarray) else type(value)(0)
     return np.asarray(call(zeros))
@@ -311,14 +311,14 @@ def packed(value: Any) -> bytes:
 
 
 def _named(dtype: np.dtype[Any]) -> str | list[list[str]]:
-    """Return a dtype as JSON knows it; of reports with parts, their names and own."""
+    """Return a dtype as JSON types; for several fields, their names and dtypes."""
     if dtype.names is None:
         return dtype.str
     return [[name, dtype[name].str] for name in dtype.names]
 
 
 def unpacked(body: bytes) -> Any:
-    """Return what `packed` wrote; a scalar comes back as a numpy scalar."""
+    """Invert `packed`; a scalar comes back as a numpy scalar."""
     start = 8 + int.from_bytes(body[:8], "big")
     dtype, shape, order = json.loads(body[8:start])
     kind = dtype if isinstance(dtype, str) else [(name, own) for name, own in dtype]
@@ -338,7 +338,7 @@ def packed_table(columns: Mapping[str, Any]) -> bytes:
 
 
 def unpacked_table(body: bytes) -> dict[str, Any]:
-    """Return what `packed_table` wrote."""
+    """Invert `packed_table`."""
     parts, at = [], 0
     while at < len(body):
         size = int.from_bytes(body[at : at + 8], "big")
