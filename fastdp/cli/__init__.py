@@ -4,10 +4,10 @@ One module per command, each with ``add_parser`` and ``run``. They import pyarro
 statsmodels and the noise kernels only when they run, so that ``fastdp --help``
 and a mistyped option answer at once.
 
-Every failure is one line on stderr that starts with ``fastdp:``. It is made of
-public facts (names of files, columns and options, values of parameters); the
-text of an exception that this package did not write is never shown, since the
-readers of tables print cells in theirs.
+Every failure is one line on stderr that starts with ``fastdp:``. It contains only
+public facts (names of files, columns and options, values of parameters). The text of
+an exception of another package is never shown, since readers of tables print cells in
+their messages.
 """
 
 from __future__ import annotations
@@ -40,28 +40,28 @@ from fastdp.exceptions import (
 
 __all__ = ["main"]
 
-#: Exit codes: success, wrong usage, what a ledger refuses, any other failure.
+#: Exit codes: success, wrong usage, refusals of a ledger, other failures.
 OK, FAILED, USAGE, BUDGET, LABEL, LEDGER, INTERNAL, LATER = 0, 1, 2, 3, 4, 5, 70, 75
 
-#: Files that cannot be read or written; memory or disk that ran out.
+#: Exit codes for files that cannot be read or written, and for full memory or disk.
 FILES, EXHAUSTED = 6, 7
 
-#: What people ask as a command, and is an option.
+#: Names that people try as a command, but that are options.
 _STATISTICS = ("count", "sum", "mean", "variance", "std", "median", "quantiles")
 
-#: The exit code after a signal is this and its number, as in a shell.
+#: The exit code after a signal is this plus the signal's number, as in a shell.
 _SIGNALED = 128
 
-#: Seconds after which a signal is told again to a command that goes on.
+#: Raise again after this many seconds if a command continues after a signal.
 _AGAIN = 0.1
 
 
 class _Terminated(BaseException):
-    """The process was asked to end: what is half done is undone first."""
+    """The process was asked to end; unfinished work is undone first."""
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser of texts as they stand and whole options, whose errors are raised."""
+    """A parser with raw help texts and no abbreviated options; it raises its errors."""
 
     def __init__(self, **options: Any) -> None:
         options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
@@ -110,11 +110,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _told(error: BaseException, signals: Sequence[int]) -> int:
-    """Say why a command ended and return its exit code."""
+    """Print why a command ended and return its exit code."""
     from fastdp.cli import _places
 
     if signals or isinstance(error, KeyboardInterrupt):
-        # Libraries that were at work have made another error of ours.
+        # A library may have replaced our exception by one of its own.
         number = signals[0] if signals else signal.SIGINT
         word = "interrupted" if number == signal.SIGINT else "terminated"
         return _fail(word, _SIGNALED + number)
@@ -140,10 +140,10 @@ def _told(error: BaseException, signals: Sequence[int]) -> int:
         case MemoryError():
             return _fail("memory ran out", EXHAUSTED)
         case BrokenPipeError():
-            # The reader of our output has gone; there is nobody to tell.
+            # The reader of our output has gone; nobody can see a message.
             return FAILED
         case OSError() if error.errno:
-            # Mostly of standard output, which has no name to tell.
+            # Mostly from standard output, which has no name to show.
             code = EXHAUSTED if error.errno in _places.EXHAUSTED else FILES
             return _fail(f"system error: {os.strerror(error.errno)}", code)
     # Its text may hold data: only its type is named.
@@ -151,26 +151,26 @@ def _told(error: BaseException, signals: Sequence[int]) -> int:
 
 
 def _occupy_standard_files() -> None:
-    """Open what was closed before the start as the null device.
+    """Open standard files that were closed before the start as the null device.
 
-    Else a table that is written gets its number, and what a library prints goes there.
+    Otherwise an output table could get such a number, and a library would print to it.
     """
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
-    if sys.stderr is None:  # else `print` takes standard output for it
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free number
+    if sys.stderr is None:  # otherwise `print` would use standard output
         sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115 - a number
 
 
 @contextlib.contextmanager
 def _undone_when_ended(received: list[int]) -> Iterator[None]:
-    """Raise where a signal would end the process and leave temporary files behind.
+    """Raise an exception if a signal would end the process and leave temporary files.
 
-    Their numbers are noted in `received`. Libraries lose what is raised now and then
-    (where they import or call back), so that an alarm raises it again, unless an error
-    is being handled: then files are removed for it.
+    The signals' numbers are added to `received`. Libraries sometimes lose an exception
+    (during imports or callbacks), so an alarm raises it again, unless an error is being
+    handled already: then the files are removed because of that error.
     """
     finished = False
 
@@ -256,6 +256,6 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _fail(message: str, code: int) -> int:
-    # One line whatever the message: a file's name may contain a line break.
+    # Print one line: a file's name in the message may contain a line break.
     print("fastdp: " + " ".join(message.split()), file=sys.stderr)
     return code

@@ -1,6 +1,6 @@
-"""The program: ``fastdp`` and ``python -m fastdp.cli`` end the process with a command.
+"""The program: ``fastdp`` and ``python -m fastdp.cli`` run a command and exit.
 
-`fastdp.cli.main` runs a command within a process that goes on.
+`fastdp.cli.main` runs a command within a process that continues.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from fastdp.cli import _told, main
 
 
 class _Pipe(io.RawIOBase):
-    """Standard input, whose readers a signal ends.
+    """Standard input whose reads end at a signal.
 
-    Python handles signals in the main thread alone, which may be waiting, inside a
+    Python handles signals only in the main thread, which may be waiting, inside a
     library, for the thread that reads here.
     """
 
@@ -46,15 +46,16 @@ class _Pipe(io.RawIOBase):
 def program() -> NoReturn:
     """Run the command of ``sys.argv`` and end the process.
 
-    Threads of libraries may still be reading the input: Arrow reads ahead. They need
-    Python, and the exit handlers of C wait for them; so neither is finalized.
+    Threads of libraries may still be reading the input, since Arrow reads ahead. They
+    need Python, and C exit handlers would wait for them. So skip the finalization of
+    both.
     """
-    with contextlib.suppress(OSError):  # closed: `main` opens it
+    with contextlib.suppress(OSError):  # if it is closed, `main` opens it
         if not stat.S_ISREG(os.fstat(0).st_mode):
             sys.stdin = io.TextIOWrapper(io.BufferedReader(_Pipe()))
     try:
         code = main()
-    except SystemExit as stop:  # of --help
+    except SystemExit as stop:  # raised by --help
         code = int(stop.code or 0)
     try:
         print(end="", flush=True)

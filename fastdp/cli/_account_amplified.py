@@ -1,7 +1,7 @@
-"""Events of files that a theorem makes: shuffled reports and noisy iterations.
+"""Events in files that follow from a theorem: shuffled reports and noisy iterations.
 
-They are written like kinds of events, with the parameters of the functions of
-`fastdp.accounting.amplification`, whose conditions are checked there.
+They are written like other events, with the parameters of the functions of
+`fastdp.accounting.amplification`, which check the conditions.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fastdp.accounting.events import (
 )
 from fastdp.exceptions import DTypeError, ParameterError
 
-#: Kinds by the names that files use, each with what makes the event.
+#: Functions that make the events, by the names of the kinds in files.
 MAKERS: dict[str, Callable[..., Event]] = {
     "Shuffled": amplification.shuffled_event,
     "ContractiveIteration": amplification.contractive_iteration,
@@ -25,7 +25,7 @@ MAKERS: dict[str, Callable[..., Event]] = {
     "NoisySGD": amplification.noisy_sgd,
 }
 
-#: Takes the name and value of a field and returns an exact number.
+#: Function from the name and value of a field to an exact number.
 Number = Callable[[str, object], object]
 
 
@@ -85,7 +85,7 @@ def numbers_of(kind: str) -> Iterator[str]:
 
 
 def _value(name: str, value: object, annotation: object, number: Number) -> object:
-    """Return a field's value by the type that the function declares for it."""
+    """Return a field's value, converted to the type that the function declares."""
     declared = str(annotation).removesuffix(" | None")
     if declared == "Real":
         return number(name, value)

@@ -1,7 +1,7 @@
 """Files of events for ``fastdp account``: TOML, JSON, and exported statements.
 
-A file is read as numbers and names and never carried out. Decimals are taken exactly
-as written: 0.1 is 1/10. docs/account_file.md describes the form.
+A file is read as numbers and names and never executed. Decimals are taken exactly as
+written: 0.1 is 1/10. docs/account_file.md describes the format.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ from fastdp.accounting.events._base import NUMBERS
 from fastdp.cli import _account_amplified, _files
 from fastdp.exceptions import DTypeError, FastDPError, ParameterError
 
-#: Longest file, in bytes.
+#: Maximum size of a file, in bytes.
 _LONGEST = 1 << 20
 
-#: Longest number in quotes, in characters.
+#: Maximum length of a number in quotes, in characters.
 _LONGEST_NUMBER = 1000
 
-#: Numbers but 0 lie between these, so that no square or ratio of two is beyond doubles;
-#: probabilities of failure may be smaller.
+#: Range of nonzero numbers: squares and ratios of two are then within the doubles.
+#: Probabilities of failure (delta) may be smaller.
 _LEAST, _LARGEST = Fraction(1, 10**60), Fraction(10**60)
 _LEAST_DELTA = Fraction(1, 10**300)
 
-# A key of more parts than any file has: the time that the parser takes for it grows
-# with the square of their number.
+# Refuse a key with more parts than any valid file has: the parser's time grows with the
+# square of their number.
 _PART = r"""(?:(?<![\w-])[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+"""
 _DEEP_KEY = re.compile(rf"(?:{_PART}){{8}}")
 
 _TOP = ("events", "delta", "epsilon", "neighboring_relation")
 
-#: Kinds of events by the names that files use, with and without "Event".
+#: Kinds of events by their names in files, with and without "Event".
 _KINDS: dict[str, type[events.Event]] = {
     short: getattr(events, name)
     for name in events.__all__
@@ -53,13 +53,13 @@ _KINDS: dict[str, type[events.Event]] = {
     for short in (name, name.removesuffix("Event"))
 }
 
-#: Where an entry has its parameter: the keys that lead to it.
+#: Place of a parameter in an entry: the keys that lead to it.
 Place = tuple[str | int, ...]
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One event of a file with its count, and what it was read from."""
+    """One event of a file with its count, and the entry from which it was read."""
 
     event: events.Event
     count: int
@@ -68,7 +68,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Account:
-    """What a file states."""
+    """The content of a file."""
 
     entries: tuple[Entry, ...]
     epsilon: Fraction | None
@@ -78,7 +78,7 @@ class Account:
 
 @dataclass(frozen=True)
 class Unknown:
-    """A parameter to solve for: which entry has it, and where."""
+    """A parameter to solve for: its entry, and its place there."""
 
     entry: int
     place: Place
@@ -90,7 +90,7 @@ class Unknown:
 
 
 def read(path: Path, solve: str | None = None) -> tuple[Account, Unknown | None]:
-    """Return what the file states, and where it has the parameter to solve for.
+    """Return the file's content, and the place of the parameter to solve for.
 
     Parameters
     ----------
@@ -132,15 +132,15 @@ def build(
     Raises
     ------
     ParameterError, DTypeError
-        A field is missing, not known or out of its domain; the message names the
+        A field is missing, unknown or out of its domain; the message names the
         entry, counted from 1.
     """
     try:
         rest, count = dict(source), 1
-        # Of this kind alone the count is a field of its own, and means the same.
+        # Only this kind has a field `count` of its own, with the same meaning.
         if _KINDS.get(str(source.get("type"))) is not events.SelfComposedEvent:
             count = _validate.integer("count", rest.pop("count", 1), 1)
-        if set(rest) == {"event"}:  # as in statements
+        if set(rest) == {"event"}:  # the form of exported statements
             rest = _table("event", rest["event"])
         return _event(rest, relation), count
     except FastDPError as error:
@@ -161,12 +161,12 @@ def replaced(source: dict[str, Any], place: Place, value: object) -> dict[str, A
 
 
 def number_of(name: str, value: object) -> Fraction:
-    """Return a number of a file or an option exactly; fractions stand in quotes.
+    """Return a number of a file or an option exactly; fractions are in quotes.
 
     Raises
     ------
     ParameterError, DTypeError
-        `value` is no finite number, or one beyond what can be computed with.
+        `value` is not a finite number, or is out of the supported range.
     """
     number = _exact(name, value)
     least = _LEAST_DELTA if name in ("delta", "--delta", "--to") else _LEAST
@@ -192,7 +192,7 @@ def _exact(name: str, value: object) -> Fraction:
 
 
 def _sources(path: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Return the entries of a file as they stand there, and the rest of it."""
+    """Return the unconverted entries of a file, and its other keys."""
     kind = path.suffix.lower()
     if kind not in (".toml", ".json"):
         raise ParameterError(f"FILE must end in .toml or .json, got {path.name}")
@@ -214,7 +214,7 @@ def _sources(path: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
 def _exported(
     content: dict[str, Any], text: str
 ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Return the entries of what an accountant or an event has exported."""
+    """Return the entries of the export of an accountant or an event."""
     if content["format"] == "fastdp privacy loss distribution":
         event = PrivacyLossDistribution.from_json(text).event()
         return [{"event": json.loads(event.to_json())["event"]}], {}
@@ -233,7 +233,7 @@ def _toml(text: str) -> dict[str, Any]:
     except RecursionError:
         raise ParameterError("FILE is nested too deeply") from None
     except (ValueError, ArithmeticError) as error:
-        # Only the place is shown: the text might be another file's.
+        # Show only the place: FILE may be a wrong file, whose text must not be shown.
         place = re.search(r"at line \d+, column \d+|at end of document", str(error))
         where = f" ({place[0]})" if place else ""
         raise ParameterError(f"FILE must be valid TOML{where}") from None
@@ -315,7 +315,7 @@ def _kind(source: dict[str, Any]) -> type[events.Event]:
 def _value(
     name: str, value: object, kind: object, relation: NeighboringRelation | None
 ) -> object:
-    """Return a field's value by the type that the event declares for it."""
+    """Return a field's value, converted to the type that the event declares."""
     match kind:
         case "Event":
             return _event(_table(name, value), relation)
@@ -358,7 +358,7 @@ def _list(name: str, value: object) -> list[object]:
 
 
 def _unknown(solve: str, sources: list[dict[str, Any]]) -> Unknown:
-    """Return where the one field of that name is."""
+    """Return the place of the one field with that name."""
     number, dot, name = solve.rpartition(".")
     entries = range(len(sources))
     if dot:
@@ -378,7 +378,7 @@ def _unknown(solve: str, sources: list[dict[str, Any]]) -> Unknown:
 
 
 def _places(source: dict[str, Any], name: str) -> Iterator[Place]:
-    """Yield where an entry has, or could have, a field of that name."""
+    """Yield the places where an entry has, or could have, a field of that name."""
     if name == "count":
         yield ("count",)
         return

@@ -1,4 +1,4 @@
-"""What each notion of privacy says of a list of events: readings and solutions."""
+"""Bounds for a list of events, and solutions, under each notion of privacy."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from fastdp.accounting.fdp import FDPAccountant, GDPAccountant
 from fastdp.cli import _account_file
 from fastdp.exceptions import CalibrationError, ParameterError, UnsupportedEventError
 
-#: Longest reason of a refusal, in characters.
+#: Cut the reason of a refusal after this many characters.
 _LONGEST_REASON = 240
 
-#: An event and how often it is composed.
+#: An event and its count.
 Counted = tuple[Event, int]
 
 
 @dataclass(frozen=True)
 class Notion:
-    """A notion of privacy: its accountant, and what its figures are."""
+    """A notion of privacy: its accountant, and the meaning of its figures."""
 
     name: str
     make: Callable[[], Accountant[Any]]
@@ -51,7 +51,7 @@ class Notion:
 NOTIONS = (
     Notion("privacy loss", PLDAccountant, "bound: the exact privacy loss"),
     Notion("Gaussian", GDPAccountant, "exact for Gaussian noise, rounded up"),
-    # Solving takes it seconds where the others take milliseconds.
+    # Its solutions take seconds, those of the others milliseconds.
     Notion("trade-off", FDPAccountant, "bound: trade-off functions", False),
     Notion("Renyi", RDPAccountant, "bound: Renyi divergence of the best order"),
     Notion("zCDP", ZCDPAccountant, "bound: rho at the best order"),
@@ -64,8 +64,8 @@ NOTIONS = (
     Notion("pure", PureAccountant, "bound: the sum of pure epsilons"),
 )
 
-#: Where a parameter is looked for: the first interval with a solution counts.
-#: Very rare sampling is where some accountants have no bound that is worth having.
+#: Intervals in which to search a parameter, in order; take the first with a solution.
+#: For very small sampling rates some accountants have no useful bound.
 INTERVALS: dict[str, tuple[tuple[Fraction, Fraction], ...]] = {
     "sigma": ((Fraction(1, 2**7), Fraction(2**40)),),
     "scale": ((Fraction(1, 2**7), Fraction(2**40)),),
@@ -80,15 +80,15 @@ INTERVALS: dict[str, tuple[tuple[Fraction, Fraction], ...]] = {
     ),
 }
 
-#: The parameters of which the least is wanted: noise; of all others the largest.
+#: Noise parameters: find the least value; for all other parameters find the largest.
 NOISES = ("sigma", "scale")
 
 
 @dataclass(frozen=True)
 class Reading:
-    """One figure: a notion's bound and what proves it, or why there is none.
+    """One figure: a notion's bound and its proof, or the reason why there is none.
 
-    `value` is None where the notion refuses an event.
+    `value` is None if the notion refuses an event.
     """
 
     notion: str
@@ -107,7 +107,7 @@ def read(
     """Return epsilon at `delta`, or else delta at `epsilon`, under each notion.
 
     With `check` the exact privacy loss is computed by two methods. Bounds come first,
-    the least first; then what was refused.
+    in increasing order; then refusals.
     """
     readings = [_reading(notion, parts, delta, epsilon, check) for notion in NOTIONS]
     return sorted(readings, key=_order)
@@ -157,9 +157,9 @@ def solve(
     unknown: _account_file.Unknown,
     target: tuple[Fraction, Fraction],
 ) -> list[Reading]:
-    """Return what a parameter must be for the target, under each notion.
+    """Return the value of a parameter that meets the target, under each notion.
 
-    For noise the least comes first, for all others the largest.
+    For noise the least value comes first, for other parameters the largest.
     """
     found = [
         _solution(notion, account, unknown, target)
@@ -249,7 +249,7 @@ def require_solvable(solve: str) -> None:
     Raises
     ------
     ParameterError
-        The field is none of those with an interval.
+        The field has no entry in `INTERVALS`.
     """
     names = [*INTERVALS, "count"]
     if solve.rpartition(".")[2] not in names:

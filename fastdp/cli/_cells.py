@@ -1,8 +1,8 @@
 """From a column of a table to the numbers or labels that a mechanism takes.
 
-The reading of a cell is a function of that cell alone: it never depends on the
-other cells of the column, never fails, and never names what it met. So one
-individual's cells change one individual's numbers, whatever they contain.
+The reading of a cell depends on that cell alone, not on other cells of the column. It
+never fails and never reveals the cell. So one individual's cells change only that
+individual's numbers, whatever they contain.
 
 ==========================================  ===============  ===================
 cell                                        integers         reals
@@ -15,9 +15,9 @@ NaN                                         (not accepted)   NaN (the mechanism
 ==========================================  ===============  ===================
 
 Text is read as a decimal number with an optional sign and surrounding blanks;
-for integers a fraction of zeros ("3.0") is accepted. Integers of 64 bits that
-are read as reals saturate at 2**53 first, so that the reading is exact and
-cannot widen the distance between two neighboring tables.
+for integers a fraction of zeros ("3.0") is accepted. 64-bit integers that are read as
+reals saturate at 2**53 first, so that the reading is exact and cannot increase the
+distance between two neighboring tables.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ _INT64 = np.iinfo(np.int64)
 #: Integers up to here are exact doubles.
 _EXACT_DOUBLE = 2**53
 
-# What Arrow's own conversion reads without fail and as we define it. Its number
-# parser alone would not do: it also takes "0x10", and raises at the first cell
-# that it cannot read, with the cell in its message.
+# Cells that Arrow's own conversion reads without errors and as defined here. Its parser
+# is not enough by itself: it also accepts "0x10", and at the first cell that it cannot
+# read it raises an error that shows the cell.
 _PLAIN_INTEGER = r"^-?[0-9]{1,18}$"
 _PLAIN_REAL = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,9})?$"
 
@@ -64,13 +64,13 @@ def require_numeric(
     Parameters
     ----------
     declared : bool
-        Whether the file states types. If so, a column of text holds no numbers: each
-        cell might be read as 0, and no release could say so.
+        Whether the file states types. If so, a column of text is refused: all its cells
+        might be read as 0, and a release could not say so.
 
     Raises
     ------
     ParameterError
-        The type is not a number of the right kind, nor text without a declared type.
+        The type is neither a number of the right kind nor undeclared text.
     """
     from pyarrow import types
 
@@ -129,9 +129,9 @@ def read_reals(column: pa.Array, missing: float = 0.0) -> Reals:
 
 
 def read_names(column: pa.Array) -> pa.Array:
-    """Return cells of a text file as text; null where a cell is blank or no UTF-8.
+    """Return cells of a text file as text; blank or non-UTF-8 cells are null.
 
-    Blanks around a text do not count.
+    Blanks around a text are removed.
     """
     import pyarrow as pa
     from pyarrow import compute
@@ -147,9 +147,9 @@ def read_names(column: pa.Array) -> pa.Array:
 
 
 def read_strings(column: pa.Array) -> pa.Array:
-    """Return text, integers or bools as the bytes of their text; nulls stay.
+    """Return text, integers or bools as the bytes of their text; nulls stay null.
 
-    Blanks around a text do not count.
+    Blanks around a text are removed.
     """
     import pyarrow as pa
     from pyarrow import compute
@@ -157,7 +157,7 @@ def read_strings(column: pa.Array) -> pa.Array:
     column = decoded(column)
     if not _is_text(column.type):
         column = column.cast(pa.large_string())
-    # What is no text is only called text: trimming looks at single bytes.
+    # Declare any bytes as text: trimming looks at single bytes only.
     named = compute.CastOptions(pa.large_string(), allow_invalid_utf8=True)
     text = compute.cast(column.cast(pa.large_binary()), options=named)
     return compute.ascii_trim(text, " \t").cast(pa.large_binary())
@@ -210,12 +210,12 @@ def require_labels(
 
 
 def require_strings(name: str, kind: pa.DataType) -> None:
-    """Refuse a column whose cells have no text of their own.
+    """Refuse a column whose type has no definite text form.
 
     Raises
     ------
     ParameterError
-        The type is none of text, integers and bools.
+        The type is not text, integers or bools.
     """
     from pyarrow import types
 
@@ -227,12 +227,12 @@ def require_strings(name: str, kind: pa.DataType) -> None:
 
 
 def read_labels(column: pa.Array, categories: pa.Array | None) -> Labels:
-    """Return each cell's place in a public list, -1 where it is not in there.
+    """Return each cell's place in a public list, -1 if it is not in the list.
 
     Parameters
     ----------
     column : Array
-        Text, integers or bools; blanks around a text do not count.
+        Text, integers or bools; blanks around a text are ignored.
     categories : Array of large_binary or None
         The distinct categories as text; None for the integers from 0.
 
@@ -254,14 +254,14 @@ def read_labels(column: pa.Array, categories: pa.Array | None) -> Labels:
 def read_as_they_stand(
     column: pa.Array, values: Integers | Reals
 ) -> npt.NDArray[np.bool_]:
-    """Return where the cells are the numbers that they were read as.
+    """Return which cells equal the numbers as which they were read.
 
     Parameters
     ----------
     column : Array
         Without a dictionary.
     values : ndarray of int64 or float64
-        What `read_integers` or `read_reals` made of it.
+        Result of `read_integers` or `read_reals` for it.
     """
     import pyarrow as pa
     from pyarrow import compute, types
@@ -271,7 +271,7 @@ def read_as_they_stand(
     there = column.is_valid().to_numpy(zero_copy_only=False)
     if types.is_floating(column.type):
         return np.asarray(there & np.isfinite(values))
-    # Unsigned ones beyond int64 saturate there, and differ from nothing but themselves.
+    # Unsigned integers beyond int64 saturate, so the comparison cannot tell: ask Arrow.
     same = read_integers(column) == values.astype(np.int64)
     if types.is_uint64(column.type):
         beyond = compute.greater(column, pa.scalar(_INT64.max, pa.uint64()))
@@ -294,7 +294,7 @@ def _text_as_it_stands(
         cell, value = cells[int(place)].as_py(), values[place]
         if integers:
             match = _INTEGER.fullmatch(cell)
-            # Twenty digits are beyond int64.
+            # A number of twenty digits is beyond int64.
             digits = match[1].lstrip(b"+-").lstrip(b"0") if match else b"0" * 20
             good[place] = len(digits) < 20 and abs(int(digits or b"0")) == abs(
                 int(value)
@@ -316,7 +316,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def decoded(column: pa.Array) -> pa.Array:
-    """Return the values of a column that may have a dictionary."""
+    """Decode a column that may have a dictionary."""
     from pyarrow import types
 
     if types.is_dictionary(column.type):
@@ -341,10 +341,10 @@ def _reals_of_text(column: pa.Array, missing: float) -> Reals:
 def _plain(
     column: pa.Array, pattern: str, kind: str, constant: int | float
 ) -> tuple[npt.NDArray[Any], list[bytes], npt.NDArray[np.intp]]:
-    """Convert what matches `pattern` at Arrow's speed; hand back the rest.
+    """Convert cells that match `pattern` by Arrow, which is fast; return the others.
 
-    Nulls and empty cells take the constant; the rest is returned as bytes with
-    its positions.
+    Nulls and empty cells become the constant. All other cells are returned as bytes,
+    with their positions.
     """
     import pyarrow as pa
     from pyarrow import compute
@@ -369,7 +369,7 @@ def _integer(cell: bytes, missing: int = 0) -> int:
     digits = match[1]
     sign = -1 if digits.startswith(b"-") else 1
     digits = digits.lstrip(b"+-").lstrip(b"0")
-    # Twenty digits are beyond int64; converting more would only cost time.
+    # A number of over twenty digits is beyond int64: do not convert all of them.
     magnitude = int(digits[:20] or b"0") if len(digits) <= 20 else 10**20
     return max(_INT64.min, min(_INT64.max, sign * magnitude))
 

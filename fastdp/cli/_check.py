@@ -1,6 +1,6 @@
-"""``--check``: how a table would be read, for its owner. The only output with data.
+"""``--check``: shows the owner how a table would be read. The only output with data.
 
-A release may not say which of its cells it could not read: that would be data. So the
+A release must not say which cells it could not read: that would reveal data. So the
 owner asks beforehand, with the same options; nothing is released then.
 """
 
@@ -28,17 +28,17 @@ HELP = (
     "else, and how often. NOT PRIVATE: the output shows cells, for the table's owner"
 )
 
-#: Different cells that are told apart and, of these, shown; characters of each.
+#: Count this many different cells; show this many of them, cut to so many characters.
 _DISTINCT, _SHOWN, _WIDTH = 10_000, 20, 60
 
-#: Rows that are read at once.
+#: Read this many rows at a time.
 ROWS = 1 << 16
 
 _OTHERS = "other cells"
 
 
 class Remapped:
-    """How often which cells of one column would be read as something else."""
+    """Counts of the cells of one column that would be read as something else."""
 
     def __init__(self, column: str) -> None:
         self._column = column
@@ -57,7 +57,7 @@ class Remapped:
     def labels(
         self, column: pa.Array, names: pa.Array | None, categories: int, other: str
     ) -> None:
-        """Add the cells of a column of categories; `other` says what others become."""
+        """Add the cells of a column of categories; `other` names what others become."""
         self._cells += len(column)
         column = _cells.decoded(column)
         labels = _cells.read_labels(column, names)
@@ -65,7 +65,7 @@ class Remapped:
             self._add(column[int(place)].as_py(), f"in no category: {other}")
 
     def bounded(self, column: pa.Array, low: float, high: float) -> None:
-        """Add the cells of a column of numbers that count as a bound."""
+        """Add the cells of a column of numbers that are clamped to a bound."""
         self._cells += len(column)
         column = _cells.decoded(column)
         values = _cells.read_reals(column, missing=math.nan)
@@ -107,14 +107,14 @@ class Remapped:
 
 
 def report(columns: Sequence[Remapped]) -> str:
-    """Return what ``--check`` prints: between two warnings, each on its own line."""
+    """Return the output of ``--check``: lines between two warnings."""
     lines = [line for column in columns for line in column.lines()]
     return "\n".join([WARNING, *lines, "  Nothing was released or written.", WARNING])
 
 
 def _number(value: int | float) -> str:
     if math.isnan(value):
-        return "0"  # by the mechanism
+        return "0"  # the mechanism reads NaN as 0
     if math.isinf(value):
         return "the largest double" if value > 0 else "the lowest double"
     return f"{value:.17g}" if isinstance(value, float) else str(value)

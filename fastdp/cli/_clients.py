@@ -1,6 +1,7 @@
-"""What the clients of ``fastdp collect`` hold: a category, a number, vector or string.
+"""Kinds of data of clients in ``fastdp collect``: category, number, vector or string.
 
-Each kind has its options, says which columns it takes, and makes reports of cells.
+Each kind has its options, checks the columns that it takes, and turns cells into
+reports.
 """
 
 from __future__ import annotations
@@ -23,16 +24,16 @@ from fastdp.exceptions import ParameterError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: The best mechanism is the best for many users, whatever their number here.
+#: Number of users for choosing the best mechanism: that for many users.
 _USERS = 10**6
 
-#: Longest file of names, in bytes.
+#: Maximum size of a file of names, in bytes.
 _LONGEST = 1 << 29
 
 _UNIFORM = "uniform"
 
-#: Options of some mechanisms alone, as the parser names them; of others those of
-#: categories.
+#: Options that only some mechanisms have, by the parser's names. Mechanisms that are
+#: not listed have the options of categories.
 _OWN = {
     "local-mean": ("bounds",),
     "vector-response": ("words",),
@@ -42,14 +43,15 @@ _OWN = {
 }
 _OF_CATEGORIES = ("categories", "categories_file", "other")
 
-#: What --epsilon leaves open: how a memo is reported, as in the paper.
+#: Parameters that --epsilon does not determine: RAPPOR's report of a memo, as in the
+#: paper.
 _FIXED: Mapping[str, Mapping[str, Fraction]] = {
     "rappor": {"p": Fraction(1, 2), "q": Fraction(3, 4)}
 }
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say what a cell may hold, and by which mechanism it goes."""
+    """Add the options for the domain of a cell and for the mechanism."""
     add = parser.add_argument
     domain = parser.add_mutually_exclusive_group()
     domain.add_argument(
@@ -120,7 +122,7 @@ def clients_of(arguments: argparse.Namespace) -> Clients:
     Raises
     ------
     ParameterError
-        A parameter is refused, missing, or of another mechanism.
+        A parameter is refused, missing, or belongs to another mechanism.
     """
     kind = arguments.mechanism
     if (arguments.columns is not None) is not (kind == "vector-response"):
@@ -160,7 +162,7 @@ def names_in(option: str, path: Path) -> tuple[str, ...]:
     Raises
     ------
     FastDPError
-        It cannot be read, or has an empty name or one twice.
+        It cannot be read, or has an empty or repeated name.
     """
     content = _files.read_text(option, path, _LONGEST)
     return names_of(option, content.removesuffix("\n").split("\n"))
@@ -172,12 +174,12 @@ def names_of(option: str, given: Sequence[str]) -> tuple[str, ...]:
     Raises
     ------
     ParameterError
-        One is empty, or there twice.
+        A name is empty or repeated.
     """
     names = tuple(name.strip(" \t\r") for name in given)
     seen: dict[str, int] = {}
     for place, name in enumerate(names, start=1):
-        # Not shown: the file may be the wrong one, and its lines data.
+        # Do not show the name: the file may be a wrong one, with data in its lines.
         if not name:
             raise ParameterError(f"{option} must hold no empty name, number {place} is")
         if seen.setdefault(name, place) != place:
@@ -189,9 +191,9 @@ def names_of(option: str, given: Sequence[str]) -> tuple[str, ...]:
 
 
 class Clients(ABC):
-    """What the cells of a column, or of several, are to a mechanism."""
+    """Reads the cells of one or several columns for a mechanism."""
 
-    #: Between which values of a cell nobody can tell.
+    #: Description of the values of a cell that a report does not distinguish.
     neighbors = "whatever they are"
 
     def __init__(self, description: _reports.Description) -> None:
@@ -201,12 +203,12 @@ class Clients(ABC):
     @property
     @abstractmethod
     def parameter(self) -> str:
-        """What is said of the domain."""
+        """Text on the domain, for the statement."""
 
     @property
     @abstractmethod
     def outside(self) -> str:
-        """What is said of cells outside of it."""
+        """Text on cells outside of the domain, for the statement."""
 
     @property
     @abstractmethod
@@ -215,7 +217,7 @@ class Clients(ABC):
 
     @abstractmethod
     def require(self, name: str, kind: pa.DataType, *, declared: bool) -> None:
-        """Refuse a column whose type holds nothing of the domain."""
+        """Refuse a column whose type cannot hold values of the domain."""
 
     @abstractmethod
     def release(self, columns: Sequence[pa.Array], workers: int) -> npt.NDArray[Any]:
@@ -223,7 +225,7 @@ class Clients(ABC):
 
     @abstractmethod
     def check(self, found: _check.Remapped, column: pa.Array) -> None:
-        """Count the cells that are read as something else."""
+        """Count the cells that would be read as something else."""
 
 
 class _Categories(Clients):
@@ -265,7 +267,7 @@ class _Categories(Clients):
 
     @cached_property
     def _names(self) -> pa.Array | None:
-        """Names of the categories as cells are compared with them."""
+        """Names of the categories, in the type with which cells are compared."""
         import pyarrow as pa
 
         names = self.description.names
@@ -357,7 +359,7 @@ class _Strings(Clients):
         return {}
 
     def require(self, name: str, kind: pa.DataType, *, declared: bool) -> None:
-        del declared  # text is what is wanted
+        del declared  # text is fine, declared or not
         _cells.require_strings(name, kind)
 
     def release(self, columns: Sequence[pa.Array], workers: int) -> npt.NDArray[Any]:
@@ -394,7 +396,7 @@ def _domain(arguments: argparse.Namespace) -> tuple[tuple[str, ...] | None, int]
 def _other(
     option: str | None, names: tuple[str, ...] | None, categories: int
 ) -> int | None:
-    """Return the category that `option` names, None for a uniform draw."""
+    """Return the place of the category `option`, or None for a uniform draw."""
     if option is None or (option == _UNIFORM and _UNIFORM not in (names or ())):
         return None
     if option == _UNIFORM:

@@ -1,4 +1,4 @@
-"""Arrow columns as cells are read: of plain types, and sound."""
+"""Converts Arrow columns to plain types, and checks that they are sound."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ if TYPE_CHECKING:
 
 
 def chosen(schema: pa.Schema, wanted: Sequence[str]) -> pa.Schema:
-    """Return the wanted fields; metadata may describe others and is left behind."""
+    """Return the wanted fields without metadata, which may describe other fields."""
     import pyarrow as pa
 
     return pa.schema([field for field in schema if field.name in wanted])
 
 
 def _plain_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type that cells of views and of runs are read as."""
+    """Return the type as which view and run-end types are read."""
     import pyarrow as pa
     from pyarrow import types
 
@@ -77,7 +77,7 @@ def _runs(column: pa.Array, kind: pa.DataType, values: pa.Array) -> pa.Array:
 
 
 def require_sound(column: pa.Array) -> None:
-    """Raise where offsets or indices lead out of a column; text may be any bytes."""
+    """Raise if offsets or indices lead out of a column; text may be any bytes."""
     import pyarrow as pa
     from pyarrow import types
 
@@ -95,6 +95,6 @@ def require_sound(column: pa.Array) -> None:
         column = column.view(pa.binary())
     elif types.is_large_string(column.type):
         column = column.view(pa.large_binary())
-    # Numbers, dates and times may be any, too: beyond their day or their precision.
+    # Numbers, dates and times may have any value, even beyond their day or precision.
     fixed = types.is_primitive(column.type) or types.is_decimal(column.type)
     column.validate(full=not fixed)

@@ -1,4 +1,4 @@
-"""What several commands share: missing extras, progress, statements, pictures."""
+"""Helpers of several commands: missing extras, progress, statements, pictures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PICTURES = (".png", ".pdf", ".svg")
 
 
 def require_pyarrow(command: str) -> None:
-    """Refuse to go on without the reader of tables.
+    """Refuse to continue without pyarrow, the reader of tables.
 
     Raises
     ------
@@ -37,7 +37,7 @@ def require_plottable(path: Path, command: str, extra: str) -> None:
     Raises
     ------
     ParameterError
-        The extension is none of a picture.
+        The extension is not one of a picture.
     FastDPError
         matplotlib is missing; the message names the `extra` that brings it.
     """
@@ -66,14 +66,14 @@ def save_picture(figure: Any, path: Path) -> None:
 
 @contextlib.contextmanager
 def progress(rows: int | None) -> Iterator[Callable[[int], object]]:
-    """Show how many rows are done on a terminal; elsewhere nothing."""
+    """Show on a terminal how many rows are done; elsewhere show nothing."""
     with _bar(total=rows, unit=" rows", unit_scale=True) as bar:
         yield (lambda _: None) if bar is None else bar.update
 
 
 @contextlib.contextmanager
 def progress_of_one() -> Iterator[Callable[[float], object] | None]:
-    """Show the share of one long step on a terminal; elsewhere None."""
+    """Show the progress of one long step on a terminal; elsewhere yield None."""
     form = "{percentage:3.0f}% |{bar}| {elapsed}, about {remaining} left"
     with _bar(total=1.0, bar_format=form) as bar:
         yield None if bar is None else lambda share: bar.update(max(0.0, share - bar.n))
@@ -81,7 +81,7 @@ def progress_of_one() -> Iterator[Callable[[float], object] | None]:
 
 @contextlib.contextmanager
 def _bar(**options: Any) -> Iterator[Any]:
-    """Return a bar that is wiped at the end; None where nobody sees it."""
+    """Return a bar that is erased at the end; None if stderr is not a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -95,6 +95,6 @@ def _bar(**options: Any) -> Iterator[Any]:
 
 
 def statement(title: str, lines: Sequence[tuple[str, str]]) -> str:
-    """Return a title and named lines below it; a line of text stays one line."""
+    """Return a title and named lines below it; line breaks in texts are removed."""
     body = [f"  {name:<11}{' '.join(text.split())}" for name, text in lines]
     return "\n".join([title, *body])

@@ -1,7 +1,7 @@
 """``fastdp demo --data DIR``: the small files that the documentation's examples read.
 
-The visits are made up by arithmetic, without chance and without people. The health
-records are real: the RAND Health Insurance Experiment, as statsmodels carries it.
+The visits are computed by arithmetic, without chance, and are not about people. The
+health records are real: the RAND Health Insurance Experiment, from statsmodels.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import numpy as np
 from fastdp.cli import _common
 from fastdp.exceptions import FileError
 
-#: Rows of the visits, two a patient.
+#: Number of rows of the visits, two for each patient.
 _ROWS = 2000
 
-#: The clinic of each patient goes by the last digit of the patient's number.
+#: Clinic of a patient by the last digit of the patient's number.
 _CLINICS = (*["North"] * 4, *["East"] * 3, *["South"] * 2, "West")
 _BROWSERS = ("firefox", "chrome", "safari", "lynx")
 
@@ -51,7 +51,7 @@ def write(folder: Path) -> list[Path]:
     Raises
     ------
     FastDPError
-        pyarrow is missing, another file is there already or one cannot be written.
+        pyarrow is missing, a file exists already, or one cannot be written.
     """
     _common.require_pyarrow("demo --data")
     import pyarrow as pa
@@ -109,8 +109,9 @@ def _bytes_of(write_table: Callable[[Any, Any], object], table: Any) -> bytes:
 def _health() -> dict[str, Any] | None:
     """Return the columns of 20,190 person-years, or None without statsmodels.
 
-    The records name no person. Rows in sequence with the same limits and diseases hold
-    whole persons, and sometimes several: what hides such a block hides each in it.
+    The records do not name persons. A block of consecutive rows with the same limits
+    and diseases contains all rows of one person, sometimes of several; so hiding a
+    block hides each person in it.
     """
     try:
         from statsmodels.datasets import randhie

@@ -1,4 +1,4 @@
-"""What ``fastdp estimate`` shows: counts of categories or strings, or means."""
+"""The output of ``fastdp estimate``: counts of categories or strings, or means."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy.typing as npt
 class Counts:
     """The wanted categories of an estimate; arrays have one entry for each."""
 
-    #: What the labels are: "category", or "value" of an open domain.
+    #: Kind of the labels: "category", or "value" of an open domain.
     what: str
     labels: list[Any]
     counts: npt.NDArray[np.float64]
@@ -118,5 +118,5 @@ class Means:
 
 
 def printable(label: object) -> str:
-    """Return a category's name without what would move a terminal's cursor."""
+    """Return a category's name without characters that control a terminal."""
     return "".join(letter if letter.isprintable() else "?" for letter in str(label))

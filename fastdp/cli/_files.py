@@ -1,9 +1,8 @@
 """Tables in and out, in bounded memory: text, Parquet and Feather through pyarrow.
 
-A source gives record batches of the wanted columns and nothing else; a sink writes
-whole tables to a temporary file, which gets its place at the end, so that the output
-is there whole or not at all. Nothing that a reader says reaches the user: its messages
-print cells.
+A source yields record batches of the wanted columns only. A sink writes tables to a
+temporary file, which is renamed at the end, so that the output is complete or missing.
+Messages of readers never reach the user, because they print cells.
 """
 
 from __future__ import annotations
@@ -26,22 +25,22 @@ if TYPE_CHECKING:
 
 _MARK = b"\xef\xbb\xbf"
 
-#: What the Parquet writer takes, under the names that the metadata uses.
+#: Codecs that the Parquet writer accepts, by their names in the metadata.
 _CODECS = ("UNCOMPRESSED", "SNAPPY", "GZIP", "BROTLI", "ZSTD", "LZ4")
 
-#: What an Arrow file begins with; the same without it is an Arrow stream.
+#: First bytes of an Arrow file; an Arrow stream does not have them.
 _ARROW = b"ARROW1\0\0"
 
-#: How many names of columns a message lists, and how much of each.
+#: A message lists at most this many names of columns, each cut to this length.
 _MOST_NAMES, _LONGEST_NAME = 20, 40
 
-#: Logs of tables whose folders also hold files that no longer count.
+#: Logs of table formats whose folders also hold outdated files.
 _LOGS = re.compile(r"(^|/)(_delta_log|\.hoodie|metadata/[^/]*\.metadata\.json)(/|$)")
 
-#: Folders and files that are no part of a table: what failed or is not done.
+#: Hidden folders and files: they are from failed or unfinished writes.
 _HIDDEN = re.compile(r"(^|/)[._]")
 
-#: The value of a column that is in the folder's name, where it is null.
+#: Null in a column whose values are in the names of folders.
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
@@ -52,7 +51,7 @@ class Source(Protocol):
     names: list[str]
     #: The wanted columns, in the order of the file.
     schema: pa.Schema
-    #: Number of rows where the file states it, else None.
+    #: Number of rows if the file states it, else None.
     rows: int | None
     #: Parquet codec of the first wanted column, else None.
     codec: str | None
@@ -60,14 +59,14 @@ class Source(Protocol):
     declared: bool
 
     def hint(self) -> str:
-        """Return what may be wrong where a column is missing; "" if that is unknown."""
+        """Return a hint why a column may be missing; "" if there is none."""
 
     def batches(self, size: int) -> Iterator[pa.RecordBatch]:
-        """Yield batches of at most about `size` rows with columns as `schema`."""
+        """Yield batches of at most about `size` rows with the columns of `schema`."""
 
 
 class Sink(Protocol):
-    """What writes tables of one schema to one file."""
+    """Writes tables of one schema to one file."""
 
     def write(self, table: pa.Table) -> None:
         """Append `table`."""
@@ -202,7 +201,7 @@ def _opened(path: Path | Place) -> Any:
 
 
 def read_metadata(place: Place) -> dict[bytes, bytes]:
-    """Return what a Parquet or Feather file says of itself beside its columns.
+    """Return the metadata of a Parquet or Feather file.
 
     Raises
     ------
@@ -225,8 +224,8 @@ def grouped(
 ) -> Iterator[tuple[pa.RecordBatch, int]]:
     """Cut batches into parts of groups of `size` rows, each with its place there.
 
-    Readers cut their batches at a number of bytes, so that the lengths show how long
-    the cells of private columns are. Whole groups show nothing.
+    Readers cut their batches at a number of bytes, so the lengths of batches reveal how
+    long the cells of private columns are. Whole groups reveal nothing.
 
     Yields
     ------
@@ -247,8 +246,8 @@ def _require_once(
     source: Source, wanted: Sequence[tuple[str, str]], argument: str
 ) -> None:
     names = source.names
-    # Names in a text file without a header are a row of data: they are listed where a
-    # name that was asked for shows that they are none.
+    # The names of a text file without a header are a row of data. List them only if a
+    # requested name is among them, which shows that they are names.
     public = source.declared or any(name in names for _, name in wanted)
     for option, name in wanted:
         found = names.count(name)
@@ -273,14 +272,14 @@ def _bare(name: str) -> str:
 
 
 def _listed_names(names: Sequence[str]) -> str:
-    """Return names for a message, the first ones of many."""
+    """Return names for a message, only the first ones of many."""
     shown = ", ".join(repr(name[:_LONGEST_NAME]) for name in names[:_MOST_NAMES])
     more = len(names) - _MOST_NAMES
     return f"{shown} and {more} more" if more > 0 else shown or "no column"
 
 
 class _Declared:
-    """What sources have that state names and types."""
+    """Base of sources that state names and types."""
 
     declared = True
 
@@ -310,7 +309,7 @@ class _ParquetSource(_Declared):
         paths = [group.column(i).path_in_schema for i in range(group.num_columns)]
         name = self.schema.names[0]
         codec: str = group.column(paths.index(name) if name in paths else 0).compression
-        # A codec that can be read but not written gives way to the default.
+        # Use the default in place of a codec that can be read but not written.
         return codec if codec in _CODECS else None
 
     def batches(self, size: int) -> Iterator[pa.RecordBatch]:
@@ -328,9 +327,9 @@ class _ParquetSource(_Declared):
 class _ParquetFolder(_Declared):
     """The Parquet files below a folder, in the order of their names.
 
-    A column that stands in the folders' names ("clinic=North/part-0.parquet") is text.
-    All files must have the wanted columns with the same types: what would have to be
-    converted could fail by its values.
+    A column in the names of folders ("clinic=North/part-0.parquet") is text. All files
+    must have the wanted columns with the same types, because a conversion could fail
+    depending on values.
     """
 
     def __init__(
@@ -359,7 +358,7 @@ class _ParquetFolder(_Declared):
         return _ParquetSource(self._place, file, self._wanted)
 
     def _folders(self, name: str) -> dict[str, str | None]:
-        """Return the columns that stand in the folders' names."""
+        """Return the columns in the names of folders."""
         pairs = [part.partition("=") for part in name.split("/")[:-1] if "=" in part]
         return {
             unquote(key): None if value == _NULL else unquote(value)
@@ -400,7 +399,7 @@ class _ParquetFolder(_Declared):
 class _FeatherSource(_Declared):
     """A Feather or Arrow file, read by its index, or an Arrow stream.
 
-    A file through a pipe is read as the stream that most writers put between its marks.
+    From a pipe, a file is read as the stream that most writers put inside it.
     """
 
     rows: int | None = None
@@ -435,7 +434,7 @@ class _FeatherSource(_Declared):
             self._batches = iter(ipc.open_stream(stream, options=options))
 
     def batches(self, size: int) -> Iterator[pa.RecordBatch]:
-        """Yield the file's own batches; `size` is only a wish."""
+        """Yield the file's own batches; `size` is ignored."""
         del size
         problem = f"not a valid {self._place.form.name} table"
         with constant_messages(self._place, problem):
@@ -461,7 +460,7 @@ def open_sink(
     *,
     escape: bool = False,
 ) -> Sink:
-    """Return the writer of a form to `path`; `escape`: no cell of text is a formula."""
+    """Return the writer of a form to `path`; `escape` makes formulas plain text."""
     if form.text:
         return TextSink(path, schema, form, escape=escape)
     if form.kind == "parquet":

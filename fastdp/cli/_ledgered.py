@@ -1,4 +1,4 @@
-"""Releases through a ledger: the options and the writing that commands share."""
+"""Releases through a ledger: options and writing, for several commands."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from fastdp.exceptions import ParameterError
 if TYPE_CHECKING:
     from fastdp.cli._tables import Statement, Tables
 
-#: What the file of receipts beside a text output ends in.
+#: Suffix of the file with the receipts of a text output.
 BESIDE = ".receipts.json"
 
-#: What else belongs to a ledger in SQLite: its logs and the folder of its locks.
+#: Suffixes of the files of an SQLite ledger: logs, and the folder of its locks.
 _OWN = ("", "-wal", "-shm", "-journal", "-locks")
 
 #: Key of the receipts in the metadata of Parquet and Arrow files.
@@ -42,13 +42,13 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def require_options(arguments: argparse.Namespace, output: _places.Place) -> bool:
-    """Return whether a ledger is used; refuse a part of its options.
+    """Return whether a ledger is used; refuse an incomplete set of its options.
 
     Raises
     ------
     ParameterError
-        --ledger, --budget and --label are not given together, or `output` is no file
-        of this machine.
+        --ledger, --budget and --label are not given together, or `output` is not a
+        file of this machine.
     """
     given = (arguments.ledger, arguments.budgets, arguments.label)
     if any(given) and not all(given):
@@ -59,7 +59,7 @@ def require_options(arguments: argparse.Namespace, output: _places.Place) -> boo
 
 
 def files(option: str, location: str | None) -> list[_places.Place]:
-    """Return the files of a ledger, which nothing but SQLite may open."""
+    """Return the files of a ledger, which only SQLite may open."""
     if location is None or re.match("postgres(ql)?://", location):
         return []
     own = os.path.realpath(location)
@@ -68,7 +68,7 @@ def files(option: str, location: str | None) -> list[_places.Place]:
 
 @contextlib.contextmanager
 def opened(location: str, written: Sequence[_places.Place]) -> Iterator[Any]:
-    """Open a ledger; refuse to write over its witness, which it names itself.
+    """Open a ledger; refuse to overwrite its witness, whose path it stores.
 
     Raises
     ------
@@ -96,11 +96,11 @@ def written_once(
     facts: Mapping[str, str | int],
     write: Callable[[Path, Mapping[str, str]], int],
 ) -> int | None:
-    """Write the output by the ledger; return the rows, None if it was there before.
+    """Write the output by the ledger; return its rows, or None if it was stored before.
 
-    `write` gets a path and what belongs into the file's metadata. A text file has its
-    receipts beside it. The statement is no part of `facts`: another version of this
-    package may finish what one began.
+    `write` gets a path and the metadata for the file. The receipts of a text file are
+    in a file next to it. The statement is not part of `facts`, so that another version
+    of this package can finish the release.
     """
     rows = 0
     path = tables.output.local("with --ledger")
@@ -110,7 +110,7 @@ def written_once(
             nonlocal rows
             rows = write(staged, {RECEIPTS: receipts})
             if note is not None:
-                note.path.unlink(missing_ok=True)  # it speaks of something else
+                note.path.unlink(missing_ok=True)  # it describes another release
 
         with opened(arguments.ledger, tables.written) as book:
             answer = book.write(
@@ -134,7 +134,7 @@ def written_once(
 def _note(
     tables: Tables, statement: Statement
 ) -> Iterator[_outputs.AtomicOutput | None]:
-    """Hold the side file of the statement: unwritable, it stops before the charge."""
+    """Open the statement's side file, so that a failure stops before the charge."""
     if tables.metadata is None:
         yield None
         return
@@ -145,11 +145,11 @@ def _note(
 
 
 def replayed(arguments: argparse.Namespace) -> str:
-    """Say that nothing was drawn or spent."""
+    """Return the text that nothing was drawn or spent."""
     (ledger,) = _places.file("--ledger", arguments.ledger)
     lines = [
         ("label", arguments.label),
-        ("ledger", str(ledger)),  # a server without its password
+        ("ledger", str(ledger)),  # shows a server without its password
         ("spent", "nothing: the file was released before, and is whole"),
         ("output", str(arguments.output)),
     ]

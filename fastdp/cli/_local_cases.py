@@ -1,8 +1,8 @@
-"""Local randomizers and the decoding of their reports beside numpy's way.
+"""Local randomizers and the decoding of their reports, compared with numpy.
 
-The calls on the right do the same work with numpy as it is best done there: blocks
-that stay in a near cache where arrays would be large, tables instead of arithmetic.
-They take their probabilities rounded to floats, and randomness that is not secure.
+The compared calls do the same work with the best numpy code: large arrays are processed
+in blocks that fit in the cache, and tables replace arithmetic. Their probabilities are
+rounded to floats, and their randomness is not secure.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import fastdp
 from fastdp.cli import _numpy_best
 from fastdp.cli._timings import Array, Case
 
-#: Of all lines: one epsilon, and the domain of the frequency oracles.
+#: Epsilon of all lines, and the number of categories of the frequency oracles.
 EPSILON = 1
 CATEGORIES = 1024
 
-#: Random bytes of a flip: patterns of eight take two, and a chunk some for its ties.
+#: Random bytes of a flip: a pattern of eight takes two, and a chunk some for its ties.
 _FLIP = (2 * 4096 + 576) / 32768
 
 #: Random bytes of a response of up to 16 categories (or buckets), and of up to 2**16;
@@ -28,7 +28,7 @@ _RESPONSE = 2 + 512 / 8192
 _LARGE_RESPONSE = 4 + 192 / 4096
 _LABEL = 2
 
-#: Elements of a block of numpy's: 1 MB of float32, or of uint32.
+#: Elements of a block in the numpy code: 1 MB of float32 or uint32.
 _BLOCK = 2**18
 
 
@@ -61,7 +61,7 @@ def cases(size: int) -> Iterator[Case]:
 
 
 def number_case(size: int, generator: np.random.Generator) -> Case:
-    """Return codes of numbers, beside numpy's piecewise mechanism."""
+    """Return codes of numbers, compared with the piecewise mechanism in numpy."""
     mechanism = fastdp.LocalMean.from_epsilon(EPSILON, bounds=(-1, 1))
     x = generator.uniform(-1, 1, size)
     out = np.zeros(size, np.uint8)
@@ -157,7 +157,7 @@ def bytes_case(
     def rounded() -> Array:
         return np.bitwise_xor(x, generator.random(size) < flip, out=out)
 
-    # Integers other than 0 and 1 are answered by fair bits.
+    # Integers other than 0 and 1 get fair bits as answers.
     need = _FLIP if dtype == np.bool_ else _FLIP + 1 / 8
     return Case(
         f"RandomizedResponse, {'0/1 bytes' if dtype != np.bool_ else 'bools'}",
@@ -179,7 +179,7 @@ def response_case(
     out = np.zeros(size, mechanism.report_dtype)
 
     def rounded() -> Array:
-        # The truth is among what is drawn instead: no matter here.
+        # This may also draw the true category, which does not matter for timing.
         other = generator.integers(0, k, size, x.dtype.type)
         return np.where(generator.random(size) < p, x, other)
 
@@ -231,7 +231,7 @@ def unary_sums_case(rows: int, generator: np.random.Generator) -> Case:
 
     def blocked() -> Array:
         total = np.zeros(CATEGORIES, np.int64)
-        for start in range(0, rows, 255):  # sums within a byte
+        for start in range(0, rows, 255):  # the sums fit in a byte
             bits = np.unpackbits(reports[start : start + 255], axis=1)
             total += bits.sum(0, dtype=np.uint8)
         return total
@@ -260,7 +260,7 @@ def hashed(seeds: Array, labels: Array, buckets: int) -> Array:
     z: Array = slope * labels.astype(np.uint32, copy=False)
     z += offset
     z >>= np.uint32(32 - bits)
-    # Within 32 bits: buckets are few, and their number is at most 2**9 here.
+    # The product fits in 32 bits: there are at most 2**9 buckets here.
     z *= np.uint32(buckets)
     z >>= np.uint32(bits)
     return z

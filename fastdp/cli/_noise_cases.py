@@ -1,4 +1,4 @@
-"""Noise beside numpy's rounded analogue, into the same existing array."""
+"""Noise compared with numpy's rounded analogue, into the same existing array."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import fastdp
 from fastdp.cli import _numpy_best
 from fastdp.cli._timings import Array, Case
 
-#: Parameters of the lines: narrow and wide kernels of both laws.
+#: Parameters of the lines, for narrow and wide kernels of both laws.
 _SCALES = (1, 10, 1000, 4000, 10**4, 10**6, 2**40)
 _SIGMAS = (1, 10, 1000, 10**6, 2**40)
 
-#: Calls in one timing of the scalar release.
+#: Number of calls in one timing of the scalar release.
 _SCALAR_CALLS = 2000
 
 
@@ -35,14 +35,14 @@ def cases(size: int) -> Iterator[Case]:
 def laplace_case(
     scale: int | float | Fraction, out: Array, generator: np.random.Generator
 ) -> Case:
-    """Return discrete Laplace noise beside numpy's rounded Laplace, into `out`."""
+    """Return discrete Laplace noise compared with numpy's rounded Laplace."""
     name, need = f"discrete_laplace scale={_short(scale)}", laplace_bytes(scale)
     draw, rival = fastdp.random.discrete_laplace, generator.laplace
     return _drawn_case(name, draw, rival, "laplace", scale, out, need)
 
 
 def gaussian_case(sigma: int, out: Array, generator: np.random.Generator) -> Case:
-    """Return discrete Gaussian noise beside numpy's rounded normal, into `out`."""
+    """Return discrete Gaussian noise compared with numpy's rounded normal."""
     name, need = f"discrete_gaussian sigma={_short(sigma)}", gaussian_bytes(sigma)
     draw, rival = fastdp.random.discrete_gaussian, generator.normal
     return _drawn_case(name, draw, rival, "gaussian", sigma, out, need)
@@ -90,7 +90,7 @@ def _release_cases(
         best=_numpy_best.noise("laplace", 10.0, counts, rounded=True, added=True),
     )
     grid = 10 * 2**36  # the noise in steps of its grid: in [2^39, 2^40)
-    # Stated, since long arrays are refused where the number of coordinates is not.
+    # State the coordinates: otherwise long arrays are refused.
     step = Fraction(1, 2**36)
     laplace = fastdp.Laplace(10, coordinates=size, granularity=step)
     gaussian = fastdp.Gaussian(10, coordinates=size, granularity=step)

@@ -28,7 +28,7 @@ def _fraction(text: str) -> Fraction:
 
 
 def as_text(value: int | Fraction) -> str:
-    """Write a parameter so that it reads as it was given where that is short."""
+    """Write a parameter as it was given if that is short."""
     if value.denominator == 1:
         return str(value.numerator)
     short = f"{float(value):.12g}"
@@ -38,7 +38,7 @@ def as_text(value: int | Fraction) -> str:
 def written(mechanism: Any) -> str:
     """Write a mechanism as its `repr`, but fractions as decimals of twelve digits.
 
-    For people: what programs read, `to_json`, stays exact.
+    This is for users; `to_json`, for programs, stays exact.
     """
     shown = (f"{name}={_decimal(value)}" for name, value in mechanism._arguments)
     return f"{type(mechanism).__name__}({', '.join(shown)})"

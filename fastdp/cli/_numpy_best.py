@@ -1,7 +1,7 @@
 """numpy's fastest lines for the work of ``fastdp bench``, as we know them.
 
-The generator is SFC64, numpy's quickest; arrays are made once and gone through in
-blocks that stay in a near cache. Laws and rounding are those of the plain lines.
+The generator is SFC64, numpy's fastest. Arrays are made once and processed in blocks
+that fit in the cache. Laws and rounding are those of the plain lines.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fastdp.cli._timings import Array, Call
 #: Elements of a block: 256 kB of doubles.
 _BLOCK = 2**15
 
-#: numpy's quickest generator.
+#: numpy's fastest generator.
 GENERATOR = np.random.Generator(np.random.SFC64())
 
 
@@ -34,7 +34,7 @@ def noise(
         for part in _parts(out.size):
             to = out[part]
             drawn, minus = one[: to.size], other[: to.size]
-            if law == "laplace":  # a difference of exponentials
+            if law == "laplace":  # the difference of two exponentials
                 GENERATOR.standard_exponential(out=drawn)
                 drawn -= GENERATOR.standard_exponential(out=minus)
             else:
@@ -92,7 +92,7 @@ def response(x: Array, p: float, k: int, out: Array) -> Call:
 
 
 def inverted(scores: Array, half: float, weights: Array | None = None) -> Call:
-    """Return one choice by sums of weights, a place among them looked up."""
+    """Return one choice by looking up a uniform number in sums of weights."""
     sums = np.zeros(scores.size)
 
     def call() -> object:

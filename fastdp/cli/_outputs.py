@@ -1,6 +1,7 @@
-"""What is written appears whole or not at all.
+"""Outputs that appear complete or not at all.
 
-A local file gets its name by a rename, anything else by a copy of what is complete.
+A complete local file is renamed to its path; other outputs are copies of a complete
+file.
 """
 
 from __future__ import annotations
@@ -32,21 +33,21 @@ _ENDING = ("SIGINT", "SIGTERM", "SIGHUP", "SIGALRM")
 
 
 def output(place: Place) -> AbstractContextManager[Path]:
-    """Return a block that gives a path to write to and publishes what is there."""
+    """Return a context that gives a path to write to and then publishes the file."""
     path = place.path
     return AtomicOutput(path) if path is not None else _CopiedOutput(place)
 
 
 class AtomicOutput:
-    """A file that appears whole at its path when the block ends well.
+    """A file that appears complete at its path when the block ends without an error.
 
-    The temporary file lies in the same folder; it is removed on every failure,
-    an interrupt included, and after a kill by the next run that writes the file.
+    The temporary file is in the same folder. It is removed on every failure,
+    including interrupts, and after a kill by the next run that writes the file.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        #: Whether it is published; else all stays as it was.
+        #: Whether to publish the file; if not, everything stays as it was.
         self.wanted = True
         self.temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
         self._owners: list[int] = []
@@ -55,9 +56,9 @@ class AtomicOutput:
         name = rf"\.{re.escape(self.path.name)}\.[0-9a-f]{{16}}\.(part|old)"
         remove_files(self.path.parent, re.compile(name))
         try:
-            # Never an existing file; permissions follow the user's umask.
+            # Never open an existing file; permissions follow the user's umask.
             while not self.owns(self.temporary, os.O_CREAT | os.O_EXCL):
-                pass  # another run took it for abandoned
+                pass  # another run removed it as abandoned: try again
         except OSError as error:
             raise _cannot_write(self.path, error) from None
         except BaseException:
@@ -66,7 +67,7 @@ class AtomicOutput:
         return self.temporary
 
     def owns(self, path: Path, flags: int = 0) -> bool:
-        """Lock a file until the end of the block; tell whether it is still there."""
+        """Lock a file until the end of the block; tell whether it still exists."""
         owner = own(path, flags)
         if owner is not None and owner >= 0:
             self._owners.append(owner)
@@ -97,7 +98,7 @@ class AtomicOutput:
             raise _cannot_write(self.path, error) from None
 
     def sync(self) -> None:
-        """Have the data on the disk, before the name points at it."""
+        """Make the data durable before the file gets its name."""
         descriptor = os.open(self.temporary, os.O_RDONLY)
         try:
             os.fsync(descriptor)
@@ -107,7 +108,7 @@ class AtomicOutput:
 
 @contextlib.contextmanager
 def _undisturbed() -> Iterator[None]:
-    """Put off what a signal raises: files are put in place or removed in no time."""
+    """Delay the exceptions of signals while files are renamed or removed."""
     received: list[int] = []
     usual: dict[int, Any] = {}
     if threading.current_thread() is threading.main_thread():
@@ -126,7 +127,7 @@ def _undisturbed() -> Iterator[None]:
 class Together:
     """Files of this machine that appear at their paths together, or not at all.
 
-    Only a kill between two renames leaves some of them old.
+    Only a kill between two renames can leave some of them old.
     """
 
     def __init__(self) -> None:
@@ -138,9 +139,9 @@ class Together:
 
     @contextlib.contextmanager
     def output(self, place: Place) -> Iterator[Path]:
-        """Give a path to write to; what is there waits for the others."""
+        """Give a path to write to; the file is published together with the others."""
         one = AtomicOutput(place.local("of a plan"))
-        one.wanted = False  # by itself
+        one.wanted = False  # do not publish it by itself
         temporary = self._stack.enter_context(one)
         try:
             yield temporary
@@ -190,24 +191,24 @@ def _aside(one: AtomicOutput) -> Path:
 
 
 def _kept_aside(one: AtomicOutput) -> Path | None:
-    """Keep the file that is there until the others are in place, too."""
+    """Keep the existing file until all the others are in place."""
     if not one.path.exists():
         return None
     old = _aside(one)
     while True:
         try:
             os.link(one.path, old)
-        except OSError:  # not every file system has links
+        except OSError:  # some file systems have no links
             shutil.copy2(one.path, old)
         if one.owns(old):
             return old
 
 
 class _CopiedOutput:
-    """What goes to standard output or a URI when the block ends well.
+    """Output that goes to standard output or a URI when the block ends without error.
 
-    It waits in a temporary folder that only this user can read: what failed midway
-    was seen by nobody. At a URI it gets its name last.
+    Until then it is in a temporary folder that only this user can read, so that nobody
+    sees the output of a failed run. At a URI it gets its name last.
     """
 
     def __init__(self, place: Place) -> None:
@@ -215,7 +216,7 @@ class _CopiedOutput:
 
     def __enter__(self) -> Path:
         if not self._place.standard:
-            _ = self._place.remote  # unknown schemes are refused before the draw
+            _ = self._place.remote  # refuse unknown schemes before the draw
         self._folder = Spill()
         return self._folder.path / "output"
 

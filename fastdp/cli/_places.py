@@ -1,7 +1,7 @@
-"""Where tables lie and in which form: paths, ``-``, URIs, and how they are opened.
+"""Places and forms of tables: paths, ``-``, URIs, and how to open them.
 
-Nothing that a file system says reaches the user: its messages may hold cells, and its
-URIs passwords.
+Messages of file systems never reach the user: they may contain cells, and URIs may
+contain passwords.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from fastdp.exceptions import (
 
 STANDARD = "-"
 
-#: What the system says where a disk, or a user's share of it, is full.
+#: Error numbers for a full disk and for an exhausted quota.
 EXHAUSTED = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.:-]*)://")
@@ -36,7 +36,7 @@ _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.:-]*)://")
 
 @dataclass(frozen=True)
 class Form:
-    """How a table is written down."""
+    """File format of a table."""
 
     name: str
     #: "text" (cells without types), "parquet" or "feather".
@@ -50,7 +50,7 @@ class Form:
         return self.kind == "text"
 
 
-#: Forms by the end of a file's name, which is also their name for options.
+#: Forms by the ending of a file's name, which is also the form's name in options.
 FORMS = {
     "csv": Form("csv", "text"),
     "csv.gz": Form("csv.gz", "text", gzip=True),
@@ -66,7 +66,7 @@ FORMS = {
 class Place:
     """One table that a command reads or writes."""
 
-    #: The option or argument that names it, for messages.
+    #: The option or argument that gave it, for messages.
     option: str
     given: str
     form: Form
@@ -94,7 +94,7 @@ class Place:
         Raises
         ------
         ParameterError
-            It is no local file; `why` says what asks for one.
+            It is not a local file; `why` says what needs one.
         """
         path = self.path
         if path is None:
@@ -104,7 +104,7 @@ class Place:
         return path
 
     def __str__(self) -> str:
-        """Return the place as it was given, without what may be a secret."""
+        """Return the place as it was given, without parts that may be secret."""
         if self.standard:
             return "standard output" if self.option == "--output" else "standard input"
         if self.path is not None or not _URI.match(self.given):
@@ -113,8 +113,8 @@ class Place:
         return re.sub(r"://[^/]*@", "://", bare)
 
     def beside(self, ending: str) -> Place:
-        """Return the place whose name is this one's with `ending`."""
-        # A URI may go on behind the name.
+        """Return the place with `ending` appended to its name."""
+        # A URI may continue after the name.
         behind = r"(?=[?#])|\Z" if _URI.match(self.given) else r"\Z"
         given = re.sub(behind, lambda _: ending, self.given, count=1)
         return replace(self, given=given)
@@ -136,7 +136,7 @@ class Place:
         Raises
         ------
         FastDPError
-            Nothing that is installed knows its scheme.
+            No installed package knows its scheme.
         """
         import pyarrow as pa
         from pyarrow import fs
@@ -149,7 +149,7 @@ class Place:
                 f"cannot open {self}: its file system does not answer"
             ) from None
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            pass  # not one of pyarrow's own
+            pass  # pyarrow does not know the scheme itself
         scheme = self.given.partition("://")[0]
         try:
             from fsspec.core import url_to_fs
@@ -168,7 +168,7 @@ class Place:
         return fs.PyFileSystem(fs.FSSpecHandler(system)), path
 
     def open(self) -> BinaryIO:
-        """Open the file to be read from its start to its end."""
+        """Open the file for reading from start to end."""
         if self.standard:
             return cast(BinaryIO, _Kept(sys.stdin.buffer))
         path = self.path
@@ -179,14 +179,14 @@ class Place:
         return stream
 
     def open_indexed(self) -> Any:
-        """Open the file to be read at any position, a pipe from its start."""
+        """Open the file for reading at any position; a pipe only from its start."""
         if self.standard or self.path is not None:
             return self.open()
         system, name = self.remote
         return system.open_input_file(name)
 
     def open_anywhere(self) -> Any:
-        """Return what pyarrow reads at any position.
+        """Return a file that pyarrow can read at any position.
 
         Raises
         ------
@@ -209,7 +209,7 @@ class Place:
 
 
 class _Kept:
-    """Standard input as a file that is not closed with its reader."""
+    """Standard input as a file that stays open when its reader closes it."""
 
     def __init__(self, file: Any) -> None:
         self._file = file
@@ -224,7 +224,7 @@ class _Kept:
 
 
 def table(option: str, given: str, form: str | None = None) -> Place:
-    """Return the place of a table, with its form by `form` or the end of its name.
+    """Return the place of a table; its form is `form`, or follows from its name.
 
     Raises
     ------
@@ -258,24 +258,24 @@ def table(option: str, given: str, form: str | None = None) -> Place:
 
 
 def form_of(name: str) -> Form | None:
-    """Return the form that the end of a file's name says."""
+    """Return the form that matches the ending of a file's name, or None."""
     ends = [end for end in FORMS if name.lower().endswith(f".{end}")]
     return FORMS[max(ends, key=len)] if ends else None
 
 
 def file(option: str, given: str | Path | None) -> list[Place]:
-    """Return the place of a file that is no table; nothing where none is given."""
+    """Return a list with the place of a file that is no table; empty for None."""
     return [] if given is None else [Place(option, str(given), FORMS["csv"])]
 
 
 def require_file(place: Place) -> None:
-    """Refuse to put a file in the place of what is none.
+    """Refuse to write a file over something that is not a file.
 
     Raises
     ------
     ParameterError
-        There is a folder, a device or a pipe, or the name is a folder's; or a name of a
-        Parquet or Feather file is not UTF-8.
+        A folder, a device or a pipe exists there, or the name is that of a folder; or
+        the name of a Parquet or Feather file is not UTF-8.
     """
     facts = None if place.path is None else _facts(place.path)
     if place.given.endswith("/") or (facts and stat.S_ISDIR(facts.st_mode)):
@@ -293,21 +293,21 @@ def require_file(place: Place) -> None:
 
 
 def _is_utf8(name: str) -> bool:
-    """Tell whether a name is text, which is all that pyarrow opens."""
+    """Tell whether a name is valid text; pyarrow cannot open other names."""
     return name == name.encode(errors="ignore").decode()
 
 
 def require_different(written: Sequence[Place], read: Sequence[Place]) -> None:
-    """Refuse two paths of one command that lead to one file.
+    """Refuse two paths of one command that lead to the same file.
 
     Every command calls it with all its paths before it draws, charges or writes.
-    Files of one option that are read may be the same.
+    Files of one option that are only read may be the same.
 
     Raises
     ------
     ParameterError
-        Two are one file, by whatever names, or one is written into a folder that is
-        read, or would replace a folder, a device or a pipe.
+        Two paths lead to the same file, or one is written into a folder that is read,
+        or would replace a folder, a device or a pipe.
     """
     for at, place in enumerate(written):
         require_file(place)
@@ -320,19 +320,19 @@ def require_different(written: Sequence[Place], read: Sequence[Place]) -> None:
 
 
 def require_other(place: Place, other: Place) -> None:
-    """Refuse a place that is another one, or within it.
+    """Refuse a place that is the same as another one, or inside it.
 
     Raises
     ------
     ParameterError
-        Both lead to one file, or `place` lies in the folder `other`.
+        Both lead to the same file, or `place` is in the folder `other`.
     """
     path, before = place.path, other.path
     if path is None or before is None:
         same = place.given == other.given and not place.standard
     else:
         same = _same(path, before)
-        if _is_folder(before):  # what lies there would be read as a part of the table
+        if _is_folder(before):  # files in it would be read as parts of the table
             folder = Path(os.path.realpath(path.parent))
             same |= any(_same(above, before) for above in (folder, *folder.parents))
     if same:
@@ -342,16 +342,16 @@ def require_other(place: Place, other: Place) -> None:
 
 
 def _same(path: Path, other: Path) -> bool:
-    """Tell whether two paths lead to one file, which need not be there yet."""
+    """Tell whether two paths lead to the same file, which need not exist yet."""
     one, two = _facts(path), _facts(other)
     if one is not None and two is not None:
-        return os.path.samestat(one, two)  # links and ".." are seen through
-    # Some file systems know neither case nor forms of accents.
+        return os.path.samestat(one, two)  # resolves links and ".."
+    # Some file systems ignore case and the encoding of accents.
     return _folded(path) == _folded(other)
 
 
 def _facts(path: Path) -> os.stat_result | None:
-    """Return what the file system knows of a path, without opening it."""
+    """Return the stat of a path, without opening it, or None."""
     try:
         return path.stat()
     except OSError:
@@ -371,13 +371,12 @@ def _folded(path: Path) -> str:
 def constant_messages(
     place: Place | Path, problem: str = "not a valid table"
 ) -> Iterator[None]:
-    """Replace whatever a reader raises by an error that holds no data.
+    """Replace every exception of a reader by an error without data.
 
     Raises
     ------
     FileError
-        Names the place and the reason, or `problem` where it is none of the file
-        system's.
+        It names the place and the file system's reason, or else `problem`.
     """
     try:
         yield
@@ -386,7 +385,7 @@ def constant_messages(
     except OSError as error:
         raise FileError(f"cannot read {place}: {reason_of(error, 'reading')}") from None
     except Exception:
-        # Of whatever type: their messages print cells.
+        # Replace exceptions of any type: their messages print cells.
         raise FileError(f"cannot read {place}: {problem}") from None
 
 

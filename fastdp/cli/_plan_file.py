@@ -1,6 +1,6 @@
-"""``fastdp aggregate --plan``: several tables, described by one file of TOML.
+"""``fastdp aggregate --plan``: several tables, described by one TOML file.
 
-What the file says is public. Every refusal names the file and the key.
+The content of the file is public. Every error names the file and the key.
 """
 
 from __future__ import annotations
@@ -23,17 +23,18 @@ from fastdp.cli import _files, _ledgered, _places
 from fastdp.cli._numbers import number
 from fastdp.exceptions import CalibrationError, DTypeError, ParameterError
 
-#: Words of the whole file.
+#: Keys of the whole file.
 _WHOLE = ("ledger", "budgets", "label", "tables")
 
-#: Words of a table, beside those of `fastdp.Plan`; the last only of a table itself.
+#: Keys of a table in addition to the parameters of `fastdp.Plan`; those of the output
+#: may not be shared by tables.
 _OF_FILES = ("source", "source_format", "level", "escape_formulas")
 _OUTPUT = ("output", "output_format")
 
-#: What is spent by each table: said in each, and not once above all.
+#: Budget keys: each table must have its own; they may not be shared.
 _SPENT = ("epsilon", "rho", "delta")
 
-#: The most bytes of a file.
+#: Maximum size of a file, in bytes.
 _MOST = 1 << 20
 
 _NAMED = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -41,14 +42,14 @@ _NAMED = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 @dataclass(frozen=True)
 class Table:
-    """One table that is asked: the words of its plan, its files, and how it is shown.
+    """One requested table: the parameters of its plan, its files, and its display.
 
     Attributes
     ----------
     where : str
-        What names it in messages; empty for the one table of the command line.
+        Its name in messages; empty for the one table of the command line.
     words : dict of str to object
-        The parameters of `fastdp.Plan`, but for keys in a file.
+        The parameters of `fastdp.Plan`, except keys in a file.
     keys : Place or None
         The file of public groups.
     input, output : Place
@@ -65,7 +66,7 @@ class Table:
     escape: bool
 
     def plan(self, keys: Any = None) -> fastdp.Plan:
-        """Return the plan, with the public groups that its file holds."""
+        """Return the plan, with the public groups from its file."""
         more = {} if keys is None else {"keys": keys}
         with naming(self.where):
             return fastdp.Plan(**self.words, **more)
@@ -73,7 +74,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Asked:
-    """All tables of a file, by name, and what they are charged to."""
+    """All tables of a file, by name, and the ledger and budgets to charge."""
 
     tables: dict[str, Table]
     ledger: str | None
@@ -83,7 +84,7 @@ class Asked:
 
 @contextlib.contextmanager
 def naming(where: str) -> Iterator[None]:
-    """Put the file and the table before what is refused."""
+    """Put the file and the table before the message of an error."""
     try:
         yield
     except (ParameterError, DTypeError, CalibrationError) as error:
@@ -93,7 +94,7 @@ def naming(where: str) -> Iterator[None]:
 
 
 def read(path: str, given: Iterable[str]) -> Asked:
-    """Return what a plan file asks.
+    """Return the tables that a plan file requests.
 
     Parameters
     ----------
@@ -112,7 +113,7 @@ def read(path: str, given: Iterable[str]) -> Asked:
     text = _files.read_text("--plan", Path(path), _MOST)
     name = Path(path).name
     try:
-        # Numbers count at their decimal value, as those of the command line do.
+        # Numbers have their decimal value, like those of the command line.
         found = tomllib.loads(text, parse_float=_decimal)
     except tomllib.TOMLDecodeError as error:
         raise ParameterError(f"--plan {name} must be TOML: {error}") from None
@@ -233,7 +234,7 @@ class _File:
         )
 
     def _unit(self, at: str, unit: Any, grouped: bool, own: bool) -> Any:
-        """Return a unit; the groups of one that all tables share go with `by`."""
+        """Return a unit; the groups of a shared unit apply to tables with `by`."""
         if unit is None:
             raise self._error(
                 f"{at}.unit",
@@ -267,7 +268,7 @@ class _File:
                 raise self._error(key, f"is no word of a plan: did you mean {listed}?")
 
     def _text(self, key: str, value: Any) -> str:
-        """Return a text in which {NAME} is what --set says."""
+        """Return a text with each {NAME} replaced by its value from --set."""
         if not isinstance(value, str) or not value:
             raise self._error(key, f"must be a text, got {value!r}")
         for name in _NAMED.findall(value):
@@ -277,7 +278,7 @@ class _File:
         return _NAMED.sub(lambda found: self._given[found[1]], value)
 
     def _path(self, key: str, value: Any) -> str:
-        """Return the name of a file, which lies beside the plan's own."""
+        """Return the name of a file; relative paths start at the plan's folder."""
         text = self._text(key, value)
         if text == _places.STANDARD:
             raise self._error(key, "must be a file")
@@ -296,12 +297,12 @@ class _File:
 
 
 def require_alone(arguments: argparse.Namespace, usual: Mapping[str, Any]) -> None:
-    """Refuse options that the file says, too.
+    """Refuse options whose values are in the file.
 
     Raises
     ------
     ParameterError
-        Another option than those that go with --plan is given.
+        An option is given that --plan does not allow.
     """
     beside = ("plan", "set", "dry_run", "sql", "check", "memory", "run", "command")
     for name, value in vars(arguments).items():

@@ -13,10 +13,9 @@ local-hashing          ``seed``: uint64, ``value``: uint32      hex digits, deci
 vector-response        ``seed``: uint64, ``value``: uint32      hex digits, decimal
 =====================  =======================================  ===================
 
-Beside them lies a description, a JSON text: format and version, mechanism, its exact
-probabilities as quotients, categories. Parquet and Feather files carry it in their
-metadata, under the name that `METADATA` has; a CSV file ``x.csv`` has it in
-``x.csv.json``.
+A JSON text describes them: format and version, mechanism, its exact probabilities as
+quotients, categories. Parquet and Feather files have it in their metadata, under the
+name `METADATA`; a CSV file ``x.csv`` has it in ``x.csv.json``.
 """
 
 from __future__ import annotations
@@ -43,10 +42,10 @@ FORMAT = "fastdp reports"
 VERSION = 1
 METADATA = b"fastdp.reports"
 
-#: What the file that describes a text file of reports ends in.
+#: Suffix of the file that describes a text file of reports.
 BESIDE = ".json"
 
-#: Longest description that is read, in bytes: 2^24 categories of 30 letters.
+#: Maximum size of a description, in bytes: 2^24 categories of 30 letters.
 _LONGEST = 1 << 29
 
 
@@ -55,7 +54,7 @@ class Oracle:
     """A mechanism under its name in commands and files."""
 
     type_name: str
-    #: Constructor arguments beside `categories` and `other`.
+    #: Constructor arguments other than `categories` and `other`.
     parameters: tuple[str, ...]
 
 
@@ -68,7 +67,7 @@ ORACLES = {
 }
 
 
-#: Mechanisms without categories, and their types: their JSON form describes them.
+#: Mechanisms without categories, by name: their JSON form describes them.
 OPEN = {
     "local-mean": "LocalMean",
     "vector-response": "VectorResponse",
@@ -80,7 +79,7 @@ OPEN = {
 
 @dataclass(frozen=True)
 class Description:
-    """What must be known of a file of reports to decode it; all of it is public."""
+    """The facts that are needed to decode a file of reports; all of them are public."""
 
     mechanism: Any
     #: Names of the categories, or of a vector's entries; None where categories are the
@@ -96,7 +95,7 @@ class Description:
         return kinds[own]
 
     def labels(self) -> list[str] | list[int]:
-        """Return what the categories are called, in their order."""
+        """Return the names or numbers of the categories, in order."""
         if self.names is not None:
             return list(self.names)
         return list(range(self.mechanism.categories))
@@ -133,8 +132,8 @@ def parse(text: str, path: Path | Place) -> Description:
     Raises
     ------
     FastDPError
-        Another format or version, or not what a description holds; or the mechanism
-        refuses its parameters. `path` is named.
+        The text has another format or version, or is not a description; or the
+        mechanism refuses its parameters. The error names `path`.
     """
     try:
         fields = json.loads(text)
@@ -171,7 +170,7 @@ def _described(fields: dict[str, Any]) -> Description:
     for name in oracle.parameters:
         value = fields[name]
         if isinstance(value, str):
-            # Nothing but digits: Fraction("1e999999999") would take forever.
+            # Accept only digits: Fraction("1e999999999") would take forever.
             if re.fullmatch(r"[0-9]{1,700}/[0-9]{1,700}", value) is None:
                 raise ValueError
             value = Fraction(value)
@@ -193,7 +192,7 @@ def _texts(given: Any) -> tuple[str, ...]:
 
 
 def sidecar(place: Place) -> Place:
-    """Return where the description of a text file of reports lies."""
+    """Return the place of the description of a text file of reports."""
     return place.beside(BESIDE)
 
 
@@ -238,7 +237,7 @@ def schema(description: Description, *, text: bool) -> pa.Schema:
 
 
 def _in_hex(dtype: np.dtype[Any]) -> bool:
-    # Seeds too: as decimals they are beyond what spreadsheets take.
+    # Seeds, too: as decimals they are too large for spreadsheets.
     return dtype.kind == "V" or dtype.itemsize == 8
 
 
@@ -253,7 +252,7 @@ def _arrow_type(dtype: np.dtype[Any], *, text: bool) -> pa.DataType:
 
 
 def to_table(reports: npt.NDArray[Any], schema: pa.Schema, *, text: bool) -> pa.Table:
-    """Return reports of a mechanism as the table that is written."""
+    """Return reports of a mechanism as the table to write."""
     import pyarrow as pa
 
     if reports.dtype.names is None:
@@ -270,7 +269,7 @@ def _to_cells(values: npt.NDArray[Any], text: bool) -> pa.Array:
 
     rows, width = len(values), values.nbytes // max(1, len(values))
     if text and (values.ndim == 2 or values.itemsize == 8):
-        # Numbers with the highest digit first, as people write them.
+        # Numbers with the most significant digit first.
         digits = values.astype(values.dtype.newbyteorder(">")).tobytes().hex().encode()
         cells = _fixed(2 * width, rows, digits)
         return cells.cast(pa.binary()).cast(pa.large_binary())
@@ -292,7 +291,7 @@ def require_columns(schema: pa.Schema, mechanism: Any, place: Place) -> None:
     Raises
     ------
     FastDPError
-        The message names the column, the type that it must have and its own.
+        The message names the column, its type and the required type.
     """
     for name, dtype in columns(mechanism).items():
         wanted, found = _arrow_type(dtype, text=False), schema.field(name).type
@@ -305,7 +304,7 @@ def require_columns(schema: pa.Schema, mechanism: Any, place: Place) -> None:
 def from_batch(
     batch: pa.RecordBatch, mechanism: Any, place: Place, first: int
 ) -> npt.NDArray[Any]:
-    """Return the reports of a batch as the mechanism takes them.
+    """Return the reports of a batch in the form that the mechanism takes.
 
     Parameters
     ----------

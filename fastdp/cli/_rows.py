@@ -1,13 +1,13 @@
 """The text of a CSV or TSV file without the cells that are too long.
 
-The parser takes a file block by block and fails at a row that is longer. What a cell
-holds must not stop a release, and the reading of a cell must not depend on where
-blocks end. So rows that are longer than a piece are rewritten before the parser sees
-them: with the wanted cells alone, those beyond a limit empty. All other rows pass as
-they are, and whoever reads them applies the same limit.
+The parser reads a file block by block and fails at a row longer than a block. But the
+content of a cell must not stop a release, and the reading of a cell must not depend on
+where blocks end. So rows longer than a piece are rewritten before the parser sees them:
+only the wanted cells are kept, and cells beyond a limit are empty. All other rows pass
+unchanged, and their reader applies the same limit.
 
-Rows and cells are those of the parser: a quote counts at the start of a cell alone, two
-stand for one, and what follows a closing quote belongs to the cell.
+Rows and cells are those of the parser: a quote counts only at the start of a cell, two
+quotes stand for one, and text after a closing quote belongs to the cell.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _QUOTE = re.compile(rb'"')
 
 @functools.cache
 def _quoted_cells(delimiter: str) -> re.Pattern[bytes]:
-    """Return the pattern of a cell in quotes, from the one that opens it.
+    """Return the pattern of a cell in quotes, from its opening quote.
 
-    The last one may be open. No group of `re` repeats another: Python 3.11.2 and other
-    early ones match possessive groups within each other wrongly.
+    The last cell may have no closing quote. No group of the pattern repeats another:
+    Python 3.11.2 and other early versions match nested possessive groups wrongly.
     """
     before = rb"(?<![^" + delimiter.encode() + rb'\r\n]")'
     return re.compile(rb'("' + before + rb'[^"]*+(?:""[^"]*+)*+(?:"|\Z))')
@@ -35,7 +35,7 @@ class Readable(Protocol):
     """A stream of bytes that is read from its start to its end."""
 
     def read(self, size: int, /) -> bytes:
-        """Return at most `size` bytes; none at the end alone."""
+        """Return at most `size` bytes; no bytes only at the end."""
 
     def close(self) -> None:
         """Close the stream."""
@@ -81,7 +81,7 @@ class ShortRows:
         self.closed = False
 
     def read(self, size: int = -1) -> bytes:
-        """Return `size` bytes, fewer at the end alone."""
+        """Return `size` bytes, fewer only at the end."""
         parts, missing = [], size
         while missing:
             if not self._ready:
@@ -100,7 +100,7 @@ class ShortRows:
         self.closed = True
 
     def _shortened(self) -> Iterator[bytes]:
-        data = b""  # from the start of a row on
+        data = b""  # always starts with the start of a row
         while more := self._file.read(self._size):
             data += more
             end = whole_rows(data, self._delimiter)
@@ -117,12 +117,12 @@ class ShortRows:
 
 
 def whole_rows(data: bytes, delimiter: str = ",") -> int:
-    """Return where the last whole row ends in bytes that start with a row; or 0."""
+    """Return the end of the last whole row in bytes that start with a row; or 0."""
     parts = _quoted_cells(delimiter).split(data)
     end = len(data)
     for place in reversed(range(len(parts))):
         end -= len(parts[place])
-        if place % 2 == 0:  # what is between two cells in quotes
+        if place % 2 == 0:  # text between two cells in quotes
             row = max(parts[place].rfind(b"\n"), parts[place].rfind(b"\r")) + 1
             if row:
                 return end + row
@@ -130,7 +130,7 @@ def whole_rows(data: bytes, delimiter: str = ",") -> int:
 
 
 class _LongRow:
-    """One row that is read piece by piece; no more of it is kept than is wanted."""
+    """One row that is read piece by piece; only its wanted cells are kept."""
 
     def __init__(self, wanted: frozenset[int], longest: int, delimiter: str) -> None:
         self._wanted = wanted
@@ -156,7 +156,7 @@ class _LongRow:
         return source.rest()
 
     def short(self, columns: int) -> bytes:
-        """Return the row with the wanted cells; of a wrong length if it was of one."""
+        """Return the row with its wanted cells; a row of wrong length stays wrong."""
         if self._place != columns:
             return self._delimiter * columns + b"\n"
         cells = (self._cells.get(place, b"") for place in range(columns))
@@ -182,7 +182,7 @@ class _LongRow:
 
 
 class _Text:
-    """Bytes at hand, and a file that goes on behind them."""
+    """Bytes that were read already, followed by the rest of a file."""
 
     def __init__(self, data: bytes, file: Readable, size: int) -> None:
         self._data, self._at = data, 0
@@ -197,7 +197,7 @@ class _Text:
         return found
 
     def until(self, pattern: re.Pattern[bytes], add: Callable[[bytes], None]) -> bytes:
-        """Give what comes before the next match to `add`; return the match, or b""."""
+        """Pass the bytes before the next match to `add`; return the match, or b""."""
         while True:
             match = pattern.search(self._data, self._at)
             if match is not None:
@@ -210,5 +210,5 @@ class _Text:
                 return b""
 
     def rest(self) -> bytes:
-        """Return the bytes at hand that are left."""
+        """Return the remaining bytes that were read already."""
         return self._data[self._at :]

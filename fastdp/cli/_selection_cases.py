@@ -1,7 +1,7 @@
-"""Private selection beside numpy's ways: the largest of noisy scores, or inversion.
+"""Private selection compared with numpy: largest noisy score, or inversion.
 
-numpy's noise is rounded and its generator not secure, so that its choice follows
-another law than the stated one and can be foreseen.
+numpy's noise is rounded and its generator is not secure, so its choice follows another
+law than stated and is predictable.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import fastdp
 from fastdp.cli import _numpy_best
 from fastdp.cli._timings import Array, Call, Case
 
-#: Of all lines: at sensitivity 1, a score counts by half of it.
+#: Epsilon of all lines; at sensitivity 1, scores are multiplied by half of it.
 EPSILON = 1
 
-#: Choices of the top-k line.
+#: Number of choices of the top-k line.
 _TOP = 10
 
-#: Candidates of one timing: a single short selection after numpy's would be timed
-#: with numpy's code and numbers in the caches.
+#: Number of candidates of one timing: a single short selection right after numpy's
+#: would be timed with numpy's code and numbers in the caches.
 _LONG = 10**6
 
 
@@ -64,7 +64,7 @@ def cases(size: int) -> Iterator[Case]:
 def _ways(
     scores: Array, generator: np.random.Generator
 ) -> dict[str, tuple[Call, Call, Call]]:
-    """Return ways to choose one: ours, numpy's of the same law, numpy's best."""
+    """Return ways to choose one: ours, numpy's with the same law, numpy's best."""
     weights = generator.random(scores.size)
     weighted = partial(_exponential().select, scores, weights=weights)
     by_gumbel = _noisy(scores, generator.gumbel)
@@ -106,7 +106,7 @@ def _ways(
 
 
 def top_case(scores: Array, generator: np.random.Generator) -> Case:
-    """Return the choice of several candidates, none of them twice."""
+    """Return the choice of several different candidates."""
     k = min(_TOP, scores.size)
 
     def rounded() -> Array:
@@ -160,7 +160,7 @@ def _summed(scores: Array, weights: Array, generator: np.random.Generator) -> Ca
     return rounded
 
 
-# Made when they are timed: `fastdp --help` must not load the kernels.
+# Make these when they are timed: `fastdp --help` must not load the kernels.
 
 
 def _exponential() -> fastdp.ExponentialMechanism:

@@ -1,4 +1,4 @@
-"""What ``fastdp aggregate`` says of a table: its noise, its guarantee, its limits."""
+"""The statement of ``fastdp aggregate`` on a table: noise, guarantee, limits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def statement(plan: Plan, table: Table) -> _tables.Statement:
-    """Say what is released, under which guarantee, and between which tables."""
+    """State what is released, under which guarantee, and for which neighbors."""
     words, unit = table.words, plan.unit
     budget = {
         name: as_text(value)
@@ -110,7 +110,7 @@ def _guarantee(budget: dict[str, str]) -> str:
 
 @dataclass(frozen=True)
 class _Parts:
-    """The mechanisms of one table, as its statement shows them."""
+    """The mechanisms of one table, for its statement."""
 
     plan: Plan
 

@@ -1,4 +1,4 @@
-"""From a table to a table: the options of both, and what a release says of itself."""
+"""From an input to an output table: the options of both, and the statement."""
 
 from __future__ import annotations
 
@@ -65,21 +65,21 @@ def add_escape(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True)
 class Statement:
-    """What is released, by which mechanism and under which guarantee; all of it public.
+    """Public statement of what is released, by which mechanism and guarantee.
 
-    No entry depends on the number of rows or the time, so that a retry says the same.
+    No entry depends on the number of rows or the time, so that a retry has the same.
     """
 
     title: str
     mechanism: Any
     facts: Mapping[str, Any]
-    #: For people, by name; "{rows}" stands for the number of rows.
+    #: Lines for users, by name; "{rows}" stands for the number of rows.
     lines: Mapping[str, str]
-    #: What is said of the output, after its name.
+    #: Text on the output, after its name.
     beside: str = ""
 
     def text(self, rows: int, output: object) -> str:
-        """Return what people read after the release."""
+        """Return the text for users after the release."""
         lines = [
             (name, line.replace("{rows}", str(rows), 1))
             for name, line in self.lines.items()
@@ -89,7 +89,7 @@ class Statement:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what programs read, in the file's metadata and beside it."""
+        """Return the facts for programs, for the file's metadata or side file."""
         event = self.mechanism.event()
         return {
             "format": FORMAT,
@@ -110,11 +110,11 @@ class Statement:
 
 @dataclass(frozen=True)
 class Tables:
-    """The table that a command reads and what it writes."""
+    """The table that a command reads, and the files that it writes."""
 
     input: _places.Place
     output: _places.Place
-    #: Where the statement goes, too.
+    #: Side file for the statement, if any.
     metadata: Path | None
     json: bool
     escape: bool
@@ -195,9 +195,9 @@ class Tables:
         sides: Sequence[tuple[_places.Place, str]] = (),
         together: _outputs.Together | None = None,
     ) -> Iterator[Path]:
-        """Give a temporary file for the table; publish it with what lies beside it.
+        """Give a temporary file for the table; publish it with its side files.
 
-        `together` puts them in place, with the outputs of other tables.
+        `together` publishes them together with the outputs of other tables.
         """
         opened = _outputs.output if together is None else together.output
         if self.metadata is not None:
@@ -209,15 +209,15 @@ class Tables:
                 note.write_text(text, encoding="utf-8")
             with opened(self.output) as temporary:
                 yield temporary
-                # A table must never stand beside an older description, whatever
-                # comes next.
+                # A table must never have an older description next to it, even if
+                # the next steps fail.
                 for place, _ in sides if together is None else ():
                     place.remove()
 
     def say(
         self, statement: Statement, rows: int | None, arguments: argparse.Namespace
     ) -> None:
-        """Print the statement; `rows` is None where the release was there before."""
+        """Print the statement; `rows` is None if the release was stored before."""
         if self.json:
             facts = {**statement.to_dict(), "rows": rows, "output": str(self.output)}
             print(json.dumps({**facts, "replayed": rows is None}, indent=1))

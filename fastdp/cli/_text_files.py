@@ -1,4 +1,4 @@
-"""Tables of text, CSV and TSV, through pyarrow: every cell is bytes, in and out."""
+"""Text tables, CSV and TSV, through pyarrow: cells are read and written as bytes."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from fastdp.exceptions import ParameterError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Text is parsed in blocks of this size.
+#: Parse text in blocks of this many bytes.
 _BLOCK_BYTES = 8 << 20
 
-#: How much of the first line is looked at for a hint.
+#: Read this many bytes of the first line for a hint.
 _HINT_BYTES = 1 << 16
 
 _MARK = b"\xef\xbb\xbf"
 
-#: Spreadsheets run cells that begin so: ASCII, and its wide forms of East Asia.
+#: Spreadsheets run cells that start with these: ASCII, and full-width forms.
 _FORMULA = r"^( *[=+\-@]|[\t\r\n])"
 _WIDE_FORMULAS = ("\uff1d", "\uff0b", "\uff0d", "\uff20")
 _NUMBER = r"^ *[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 
 
 class TextSource:
-    """A file with a header; every cell is read as bytes, whatever it holds.
+    """A file with a header; every cell is read as bytes, whatever it contains.
 
     A row with too few or too many cells still counts as a row, since the number
-    of rows is public: all its wanted cells are null. The parser hands over the
-    text of such a row, and fails where it is not text; so it is told that the file
-    is Latin-1, in which all bytes are text, and the cells are turned back later.
-    Cells beyond `longest_cell` bytes are null: the parser needs some limit, and this
-    one depends on the file's options and on the cell alone.
+    of rows is public; all its wanted cells are null. The parser passes the text of such
+    a row to a callback, and fails if it is not valid text. So the parser is told that
+    the file is Latin-1, in which all bytes are valid, and the cells are converted back
+    later. Cells longer than `longest_cell` bytes are null: the parser needs a limit,
+    and this one depends only on the file's options and the cell.
     """
 
     declared = False
@@ -54,8 +54,7 @@ class TextSource:
         self._place = place
         self._delimiter = place.form.delimiter
         self._shown = "\\t" if self._delimiter == "\t" else self._delimiter
-        # Numbers of the malformed rows, counted from the header as row 1. Their
-        # text is dropped at once.
+        # Numbers of malformed rows; the header is row 1. Their text is not kept.
         self._malformed: deque[int] = deque()
         if place.form.gzip:
             file = cast(BinaryIO, gzip.GzipFile(fileobj=file, mode="rb"))
@@ -64,10 +63,10 @@ class TextSource:
         whole = len(head) < _BLOCK_BYTES // 2
         head = head.removeprefix(_MARK)
         if whole and head and not re.search(rb"[\r\n]", head):
-            head += b"\n"  # a header alone is a table without rows
+            head += b"\n"  # the parser needs it for a table without rows
         self._head = head[:_HINT_BYTES]
         columns = self._names(head)
-        #: Names of all columns as users write them, beside those that the parser sees.
+        #: Names of all columns as users write them; the parser sees them as Latin-1.
         self.names = [
             name.encode("latin-1").decode("utf-8", "replace") for name in columns
         ]
@@ -78,9 +77,9 @@ class TextSource:
         self.schema = pa.schema([(name, pa.binary()) for name, _ in chosen])
         self._malformed.clear()
         if not chosen:
-            return  # what is wanted and not there is refused by the caller
-        # Together they are of one eighth of a block, and of half a block at most when
-        # each byte is a quote and no ASCII: no row is longer than a block then.
+            return  # the caller refuses missing columns
+        # All wanted cells of a row have at most 1/8 of a block, or 1/2 if each byte is
+        # doubled as a quote and as non-ASCII; so no row is longer than a block.
         self.longest_cell = max(1, _BLOCK_BYTES // 8 // len(chosen))
         rows = _rows.ShortRows(
             Joined(head, file),
@@ -90,7 +89,7 @@ class TextSource:
             _BLOCK_BYTES // 4,
             self._delimiter,
         )
-        # In a file of one column an empty line is a row whose cell is empty.
+        # In a file with one column an empty line is a row with an empty cell.
         self._reader = self._open(
             pa.PythonFile(rows, mode="r"),
             [column for _, column in chosen],
@@ -98,7 +97,7 @@ class TextSource:
         )
 
     def hint(self) -> str:
-        """Return what may be wrong with the first line, without a word of it."""
+        """Return what may be wrong with the first line, without showing it."""
         if self._head[:2] in (b"\xff\xfe", b"\xfe\xff"):
             return ": it is UTF-16, save it as UTF-8"
         line = re.split(rb"[\r\n]", self._head)[0]
@@ -116,7 +115,7 @@ class TextSource:
         import pyarrow as pa
 
         if len(head) >= _BLOCK_BYTES // 2 - len(_MARK):
-            # A row that goes on is left out: it may be longer than a block.
+            # Leave out an incomplete row: it may be longer than a block.
             head = head[: _rows.whole_rows(head, self._delimiter)]
         with self._open(pa.BufferReader(head), None, False) as probe:
             names: list[str] = probe.schema.names
@@ -150,11 +149,11 @@ class TextSource:
         )
 
     def batches(self, size: int) -> Iterator[pa.RecordBatch]:
-        """Yield batches as the parser cuts them; `size` is only a wish."""
+        """Yield batches as the parser cuts them; `size` is ignored."""
         import pyarrow as pa
 
         del size
-        number = 1  # of the last row that was passed on; the header is row 1
+        number = 1  # number of the last row that was yielded; the header is row 1
         with constant_messages(self._place):
             for batch in self._reader:
                 cells = [self._readable(column) for column in batch.columns]
@@ -167,7 +166,7 @@ class TextSource:
             yield pa.record_batch([nulls] * len(self.schema), schema=self.schema)
 
     def _readable(self, cells: pa.Array) -> pa.Array:
-        """Return the bytes of cells, null where there are too many of them."""
+        """Return the bytes of cells; cells that are too long become null."""
         import pyarrow as pa
         from pyarrow import compute
 
@@ -180,7 +179,7 @@ class TextSource:
     def _with_malformed(
         self, batch: pa.RecordBatch, number: int
     ) -> tuple[pa.RecordBatch, int]:
-        """Put rows of nulls where the parser left out malformed rows."""
+        """Insert rows of nulls where the parser skipped malformed rows."""
         import pyarrow as pa
 
         last = number + batch.num_rows
@@ -197,14 +196,14 @@ class TextSource:
 
 
 class Joined:
-    """What was read of a file already, and the rest of it, as one stream."""
+    """The bytes of a file that were read already, and its rest, as one stream."""
 
     def __init__(self, head: bytes, file: Any) -> None:
         self._head, self._file = io.BytesIO(head), file
         self.closed = False
 
     def read(self, size: int = -1) -> bytes:
-        """Return `size` bytes, fewer at the end alone."""
+        """Return `size` bytes, fewer only at the end."""
         read: bytes = self._head.read(size)
         while size < 0 or len(read) < size:
             more = self._file.read(size - len(read) if size >= 0 else -1)
@@ -237,9 +236,9 @@ def _original_bytes(cells: pa.Array) -> pa.Array:
 
 
 class TextSink:
-    """Writes text by whole columns; only cells that need quotes get them.
+    """Writes text by whole columns, with quotes only where they are needed.
 
-    With `escape`, cells of text that a spreadsheet would run begin with an apostrophe.
+    With `escape`, text cells that a spreadsheet would run get an apostrophe in front.
     """
 
     def __init__(
@@ -254,7 +253,7 @@ class TextSink:
         self._file = path.open("wb")
         self._out: Any = self._file
         if form.gzip:
-            # Neither a name nor a time: the same rows are the same bytes.
+            # Write neither name nor time: the same rows then give the same bytes.
             self._out = gzip.GzipFile("", "wb", 6, self._file, mtime=0)
         header = [pa.array([name.encode()], pa.large_binary()) for name in schema.names]
         try:
@@ -276,7 +275,7 @@ class TextSink:
         lines = join(rows, _constant(b""), _constant(b"\n"))
         if len(lines) == 0:
             return
-        # The values of a binary array lie one behind the other: they are the file.
+        # The values of a binary array are contiguous: write them at once.
         _, offsets, text = lines.buffers()
         start, stop = np.frombuffer(offsets, np.int64)[[0, len(lines)]]
         self._out.write(memoryview(text)[start:stop])
@@ -339,7 +338,7 @@ def _as_bytes(column: pa.ChunkedArray) -> tuple[pa.Array, bool]:
 
 
 def _escaped(cells: pa.Array) -> pa.Array:
-    """Put an apostrophe before what a spreadsheet would run; numbers stay."""
+    """Put an apostrophe before cells that a spreadsheet would run, except numbers."""
     from pyarrow import compute
 
     formula = compute.match_substring_regex(cells, _FORMULA)

@@ -16,14 +16,14 @@ Array = npt.NDArray[Any]
 Call = Callable[[], object]
 
 
-#: A ratio is stated of at least so many repetitions, of which the middle half lies
-#: within this factor; what spreads more says how busy the machine was.
+#: State a ratio only if there are this many repetitions and their middle half is within
+#: this factor; a larger spread only shows how busy the machine was.
 FEWEST, SPREAD = 5, 1.5
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """Their time over ours: median and quartiles of the repetitions, pair by pair."""
+    """The other time divided by ours: median and quartiles over the repetitions."""
 
     low: float
     middle: float
@@ -39,12 +39,12 @@ class Ratio:
 
     @property
     def value(self) -> float | None:
-        """The median, or None where the repetitions are too few or differ too much."""
+        """The median, or None if the repetitions are too few or differ too much."""
         steady = self.high <= SPREAD * self.low
         return self.middle if self.repetitions >= FEWEST and steady else None
 
     def shown(self, digits: int) -> str:
-        """Return the value for a table, or the word that there is none."""
+        """Return the value for a table, or "noisy" if there is none."""
         return "noisy" if self.value is None else f"{self.value:.{digits}f}"
 
 
@@ -61,11 +61,11 @@ class Row:
     ratio: Ratio
     #: Random bytes that one sample needs on average.
     random_bytes: float | None
-    #: numpy's fastest lines that we know, where they are not those of `numpy_ns`.
+    #: Time of the fastest numpy code that we know, if it is not that of `numpy_ns`.
     best_ns: float | None
     best_ratio: Ratio | None
-    #: The least of the repetitions, ours and numpy's: what a busy machine adds is least
-    #: there, so that ratios of different runs compare best by these.
+    #: Minimum over the repetitions, ours and numpy's: least affected by a busy machine,
+    #: so best for comparing ratios of different runs.
     ns_least: float
     numpy_ns_least: float
 
@@ -84,7 +84,7 @@ class Case:
     ours: Call
     numpy: Call
     random_bytes: float | None = None
-    #: How often each call repeats its work: one value is too quick for the clock.
+    #: Repetitions of the work in each call, if once is too fast for the clock.
     loops: int = 1
     #: numpy's fastest code for the same task, if `numpy` is not that code.
     best: Call | None = None
@@ -113,7 +113,7 @@ def measure(case: Case, repetitions: int) -> Row:
 
 
 def as_dict(line: Any) -> dict[str, Any]:
-    """Return a line with its `Ratio` and quartiles; a ratio that is none is null."""
+    """Return a line as a dict with its ratio and quartiles; no ratio is None."""
     ratio: Ratio = line.ratio
     found = dataclasses.asdict(line)
     if found.get("best_ratio") is not None:
@@ -127,7 +127,7 @@ def as_dict(line: Any) -> dict[str, Any]:
 
 
 def noisy_lines(ratios: Sequence[Ratio]) -> list[str]:
-    """Return the words on ratios that are not stated, none if all are."""
+    """Return lines of text on ratios that are not stated; empty if all are."""
     noisy = sum(ratio.value is None for ratio in ratios)
     if not noisy:
         return []
@@ -141,11 +141,11 @@ def noisy_lines(ratios: Sequence[Ratio]) -> list[str]:
 def timings(calls: tuple[Call, ...], repetitions: int) -> npt.NDArray[np.float64]:
     """Return seconds of each call, shape (calls, repetitions), taken in turn.
 
-    Of the processor's time: what other programs run meanwhile does not count, though
-    what they leave of caches and memory does.
+    It is processor time: the time of other programs does not count, though their use of
+    caches and memory bandwidth does.
 
     Each call runs once before the clock starts, so that pages, tables and the
-    processor's clock are warm. The garbage collector is off meanwhile.
+    processor's clock are warm. The garbage collector is off during the timing.
     """
     seconds = np.empty((len(calls), repetitions))
     for call in calls:

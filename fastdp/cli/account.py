@@ -1,4 +1,4 @@
-"""``fastdp account``: what the events of a file guarantee, under every notion.
+"""``fastdp account``: the guarantee of the events of a file, under every notion.
 
 The file and the options are public: sensitivities, noise and counts, never data.
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fastdp.cli._account_file import Account, Unknown
     from fastdp.cli._account_notions import Counted, Reading
 
-#: Longest reason of a refusal in the table, in characters; JSON has all of it.
+#: Cut the reason of a refusal in the table after this many characters; not in JSON.
 _LONGEST_REASON = 72
 
 _DESCRIPTION = """\
@@ -139,7 +139,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 class _Question:
-    """What is asked: options before what the file states."""
+    """The question: from the options, and else from the file."""
 
     def __init__(self, arguments: argparse.Namespace, account: Account) -> None:
         from fastdp.accounting.conversions import below_one, capped_epsilon
@@ -153,7 +153,7 @@ class _Question:
                 ("to", arguments.to),
             )
         }
-        # An option asks for the other one; a file with both asks for epsilon.
+        # An option for one asks for the other; a file with both asks for epsilon.
         self.asks_epsilon = given["epsilon"] is None and (
             given["delta"] is not None or account.delta is not None
         )
@@ -193,7 +193,7 @@ class _Question:
 
 
 def _shown(value: Fraction | float | None, rounding: str | None = None) -> str:
-    """Return ten digits; of a bound rounded to the safe side."""
+    """Return a number with ten digits, a bound rounded to the safe side."""
     if value is None or rounding is None:
         return "" if value is None else f"{float(value):.10g}"
     context = decimal.Context(prec=10, rounding=rounding)
@@ -219,7 +219,7 @@ def _as_table(
             f"{_shown(epsilon)} at delta {_shown(delta)}"
         )
         met = None
-    # Of epsilon, delta and noise more is the safe side; of all else less.
+    # The safe side is up for epsilon, delta and noise, and down for all others.
     down = unknown is not None and unknown.name not in _account_notions.NOISES
     rounding = decimal.ROUND_FLOOR if down else decimal.ROUND_CEILING
     width = max(len(r.notion) for r in readings)
@@ -227,7 +227,7 @@ def _as_table(
         if r.value is None:
             lines.append(f"  {r.notion:<{width}}  {'-':<16}  refused: {_short(r.what)}")
             continue
-        # Ten digits would hide the difference of the two bounds.
+        # Show all digits: ten would hide the difference of the two bounds.
         lower = "" if r.lower is None else f"; lower {r.lower!r}, upper {r.value!r}"
         shown = _shown(r.value, rounding)
         lines.append(f"  {r.notion:<{width}}  {shown:<16}  {r.what}{lower}")
@@ -239,7 +239,7 @@ def _as_table(
 
 
 def _short(reason: str) -> str:
-    """Return the first clause of a refusal, events by their names alone."""
+    """Return the first clause of a refusal, with events shown by name alone."""
     text = re.sub(r"(\w+Event)\(.*\)", r"\1", reason.partition(";")[0])
     return text if len(text) <= _LONGEST_REASON else f"{text[: _LONGEST_REASON - 3]}..."
 

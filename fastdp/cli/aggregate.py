@@ -1,7 +1,6 @@
 """``fastdp aggregate``: from records to a private table of groups.
 
-What is released is a `fastdp.Plan`; here are the options, the files and what is said of
-them.
+It releases a `fastdp.Plan`; this module has the options, the files and the messages.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 
 _STATISTICS = ("sum", "mean", "variance", "std", "median")
 
-#: Rows of a text file that are read at once.
+#: Read this many rows of a text file at a time.
 _ROWS = 1 << 17
 
 _DESCRIPTION = """\
@@ -320,7 +319,7 @@ def _run_one(arguments: argparse.Namespace) -> int:
 
 
 def _planned(table: _plan_file.Table) -> Plan:
-    """Return the plan of a table; its public groups may be a file's."""
+    """Return the plan of a table; its public groups may come from a file."""
     if table.keys is None:
         return table.plan()
     with _records(table.keys, _split_by(table.words), (), ()) as rows:
@@ -351,7 +350,7 @@ def _say_check(plans: Mapping[str, tuple[Plan, Any]], memory: str | None) -> Non
 
 
 def _would_be_left(cost: Plan | fastdp.Report, charge: Mapping[str, Any]) -> None:
-    """Print what budgets would have left after a charge; nothing is charged."""
+    """Print what would be left of budgets after a charge; nothing is charged."""
     book = charge.get("ledger")
     if book is None:
         return
@@ -369,7 +368,7 @@ def _write(
     found: Release,
     together: _outputs.Together | None = None,
 ) -> tuple[_tables.Statement, int]:
-    """Write what was released; return what is said of it, and its rows."""
+    """Write the released table; return its statement and its number of rows."""
     shown = found.table(level=table.level)
     facts = _statements.statement(found.plan, table)
     receipts = {}
@@ -387,7 +386,7 @@ def _write(
 
 
 def _require_folder(output: _places.Place) -> None:
-    """Refuse at once what could not be written after minutes."""
+    """Refuse an output without a folder now, not after minutes of work."""
     if output.path is not None and not output.path.parent.is_dir():
         raise ParameterError(f"--output must lie in an existing folder, got {output}")
 
@@ -399,14 +398,14 @@ def _require_folder(output: _places.Place) -> None:
 def _records(
     place: _places.Place, by: Sequence[str], users: Sequence[str], values: Sequence[str]
 ) -> Iterator[Any]:
-    """Give what a plan reads: the path of a Parquet file, else a stream."""
+    """Give the source for a plan: the path of a Parquet file, else a stream."""
     if place.form.kind == "parquet" and place.path is not None and place.path.is_file():
         yield place.path
         return
     wanted = [("--by", name) for name in by]
     wanted += [("--unit", name) for name in users]
     wanted += [("--bounds", name) for name in values]
-    if not wanted:  # rows alone are counted: whatever column has them
+    if not wanted:  # only rows are counted: any column will do
         place.local("where no column is read")
         with _files.open_source(place, ()) as source:
             by = source.names[:1]
@@ -416,7 +415,7 @@ def _records(
 
 
 def _keys(rows: Any) -> pa.Table:
-    """Return the public groups, a table of any form."""
+    """Return the public groups as a table, from a file of any form."""
     from pyarrow import parquet
 
     if isinstance(rows, Path):
@@ -428,7 +427,7 @@ def _keys(rows: Any) -> pa.Table:
 def _stream(
     source: _files.Source, names: Sequence[str], values: Sequence[str], *, text: bool
 ) -> pa.RecordBatchReader:
-    """Return batches; of a text file names as text, and numbers or NaN."""
+    """Return batches; for a text file, with names as text and numbers or NaN."""
     import pyarrow as pa
 
     if not text:
@@ -453,7 +452,7 @@ def _stream(
 
 
 def _require(arguments: argparse.Namespace) -> None:
-    """Refuse options that do not go together, as far as no file is needed."""
+    """Refuse options that exclude each other, if no file is needed to tell."""
     if arguments.input is None or arguments.output is None:
         raise ParameterError("INPUT and --output must be given, or --plan FILE")
     if arguments.set:
@@ -511,7 +510,7 @@ def _require(arguments: argparse.Namespace) -> None:
 
 
 def _words(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Return the parameters of the plan, but for public groups."""
+    """Return the parameters of the plan, except public groups."""
     unit: Any = fastdp.Rows(arguments.rows_are or "row")
     if arguments.unit is not None:
         unit = fastdp.Unit(

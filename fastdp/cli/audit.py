@@ -1,4 +1,4 @@
-"""``fastdp audit``: try to refute what is claimed of a mechanism."""
+"""``fastdp audit``: try to refute the claims about a mechanism."""
 
 from __future__ import annotations
 

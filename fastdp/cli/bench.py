@@ -1,8 +1,8 @@
-"""``fastdp bench``: this machine's speed beside numpy's, measured in one run.
+"""``fastdp bench``: speed compared with numpy's, measured on this machine in one run.
 
 Every line times a call of this package and the call that a numpy user would
 write instead, in turn, so that a busy machine slows both. numpy's noise is
-rounded, statistical and not private: it is there as a yardstick only.
+rounded, statistical and not private: it is only a yardstick.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ repetitions; "ratio" is numpy's time divided by ours, the median over the
 repetitions, or "noisy" where these differ too much.
 """
 
-#: The tables: each yields its lines for arrays of about a size.
+#: Functions that yield the lines of each table, for arrays of about a given size.
 TABLES = {
     "kernels": _noise_cases.cases,
     "local": _local_cases.cases,
@@ -94,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def machine() -> dict[str, str]:
-    """Return what speed depends on: that of `show_config`, and the processor."""
+    """Return the facts that affect speed: `show_config` and the processor."""
     return {**fastdp.show_config(), "processor": _processor()}
 
 

@@ -1,8 +1,8 @@
 """``fastdp collect``: privatize a column of a table as its clients would.
 
 Every row becomes one report under local differential privacy. The domain is public
-and comes from the options: nothing of the output but the number of rows depends on
-the data in any other way than through the reports.
+and comes from the options: apart from the number of rows, the output depends on the
+data only through the reports.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from fastdp.cli import (
 )
 from fastdp.exceptions import ParameterError
 
-#: Reports that wait in memory for one write: at most so many, or bytes of them.
+#: Write reports in groups of at most this many rows, and this many bytes.
 _GROUP_ROWS = 1 << 20
 _GROUP_BYTES = 1 << 26
 
@@ -138,7 +138,7 @@ def run(arguments: argparse.Namespace) -> int:
 
         rows: int | None
         if ledgered:
-            # Names of several columns are in the description.
+            # The description has the names if there are several columns.
             terms = {"column": arguments.column, "reports": description.to_json()}
             rows = _ledgered.written_once(
                 arguments, tables, facts, clients.mechanism.event(), terms, write
@@ -151,7 +151,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _require_files(tables: _tables.Tables, *, ledgered: bool) -> None:
-    """Refuse what cannot hold reports."""
+    """Refuse files that cannot hold reports."""
     output = tables.output
     if output.form.text and ledgered:
         raise ParameterError(
@@ -168,7 +168,7 @@ def _require_files(tables: _tables.Tables, *, ledgered: bool) -> None:
 def _sides(
     tables: _tables.Tables, description: _reports.Description
 ) -> list[tuple[_places.Place, str]]:
-    """Return what is written beside the reports."""
+    """Return the side files of the reports, with their text."""
     if not tables.output.form.text:
         return []
     return [(_reports.sidecar(tables.output), description.to_json() + "\n")]
@@ -184,9 +184,9 @@ def _checked(names: list[str], clients: _clients.Clients, source: _files.Source)
 
 
 class _Collection:
-    """The steps from a source to a sink, and the reports that wait between them.
+    """The steps from a source to a sink, and the buffered reports.
 
-    Reports are written in groups of a fixed number, whatever the batches of the reader.
+    Reports are written in groups of a fixed size, whatever batches the reader yields.
     """
 
     def __init__(
@@ -232,7 +232,7 @@ def _statement(
     clients: _clients.Clients,
     names: list[str],
 ) -> _tables.Statement:
-    """Say what is released, under which guarantee, and between which values."""
+    """State what is released, under which guarantee, and for which values."""
     mechanism, kind = clients.mechanism, clients.description.kind
     cell = "cell" if len(names) == 1 else "vector"
     width = mechanism.report_width

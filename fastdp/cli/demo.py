@@ -1,9 +1,9 @@
 """``fastdp demo``: a private contingency table of real health records.
 
-The data is the RAND Health Insurance Experiment that statsmodels carries: 20,190
+The data is the RAND Health Insurance Experiment from statsmodels: 20,190
 person-years of the 1970s and 80s, with the number of visits to a doctor and the
-state of health. The table's cells are written down here, before any record is
-seen, so that the shape of the release says nothing about the records.
+state of health. The table's cells are fixed here, before any record is seen, so that
+the shape of the release reveals nothing about the records.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from fastdp.exceptions import FastDPError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: The public domain: first number of visits of each group, and states of health.
+#: The public domain: least number of visits of each group, and states of health.
 VISITS_FROM = (0, 1, 3, 6, 11)
 VISITS = ("0", "1-2", "3-5", "6-10", "11+")
 HEALTH = ("excellent", "good", "fair", "poor")
 
-#: Indicator columns of the states after the first, which is "none of them".
+#: Indicator columns of all states but the first, for which no indicator is set.
 _INDICATORS = ("hlthg", "hlthf", "hlthp")
 
 #: A person took part for at most this many years, each a row of its own.
@@ -47,7 +47,7 @@ measure this machine's speed beside numpy's.
 
 @dataclass(frozen=True)
 class Demo:
-    """One release and what it is shown beside; arrays have shape (health, visits)."""
+    """One release and the true counts; arrays have shape (health, visits)."""
 
     mechanism: Any
     epsilon: int | Fraction
@@ -108,7 +108,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.plot is not None:
         _common.require_plottable(arguments.plot, "demo", "demo")
         _places.require_different(_places.file("--plot", arguments.plot), [])
-    # Parameters are refused before the records are read.
+    # Refuse wrong parameters before the records are read.
     mechanism = fastdp.DiscreteLaplace.from_epsilon(arguments.epsilon, sensitivity=1)
     demo = make(mechanism, arguments.epsilon, load())
     print(describe(demo))
@@ -169,7 +169,7 @@ def make(
     true = count(columns)
     private = mechanism.release(true)
     low, high = mechanism.confidence_interval(_LEVEL)
-    # Count = release - noise; that a count is at least 0 is public knowledge.
+    # Count = release - noise; it is public that a count is at least 0.
     return Demo(
         mechanism,
         epsilon,
@@ -215,7 +215,7 @@ def describe(demo: Demo) -> str:
 
 
 def _speed(mechanism: Any) -> str:
-    """Measure the demo's own noise beside numpy's, for about a second."""
+    """Compare the speed of the demo's own noise with numpy's, for about a second."""
     out = np.zeros(10**6, dtype=np.int64)
     case = _noise_cases.laplace_case(mechanism.scale, out, np.random.default_rng())
     row = _timings.measure(case, 7)

@@ -18,10 +18,10 @@ from fastdp.cli import _clients, _common, _files, _outputs, _places, _reports
 from fastdp.cli._estimates import Counts, Means
 from fastdp.exceptions import FileError, ParameterError
 
-#: Mechanisms whose reports tell means.
+#: Mechanisms whose reports give means.
 _MEANS = ("local-mean", "vector-response")
 
-#: Bytes of reports that are decoded at once.
+#: Decode this many bytes of reports at a time.
 _BATCH_BYTES = 1 << 24
 
 _DESCRIPTION = """\
@@ -156,7 +156,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _asked(arguments: argparse.Namespace) -> tuple[str, ...] | None:
-    """Return the strings that are asked for, from a file or the command line."""
+    """Return the requested strings, from a file or the command line."""
     if arguments.names is not None:
         return _clients.names_of("--names", arguments.names.split(","))
     if arguments.ask is not None:
@@ -167,7 +167,7 @@ def _asked(arguments: argparse.Namespace) -> tuple[str, ...] | None:
 
 
 def _require_fitting(arguments: argparse.Namespace, kind: str) -> None:
-    """Refuse options that reports of this mechanism have no use for, or that lack."""
+    """Refuse options that do not apply to this mechanism, and missing ones."""
     sketch = arguments.ask is not None or arguments.names is not None
     if sketch is not (kind == "count-mean-sketch"):
         rule = "left out" if sketch else "given"
@@ -185,7 +185,7 @@ def _require_fitting(arguments: argparse.Namespace, kind: str) -> None:
 
 
 def _counted(estimate: Any, kind: str, asked: tuple[str, ...] | None) -> Any:
-    """Return counts: what a sketch or filters tell of the strings asked for."""
+    """Return counts; a sketch or filters are asked for the requested strings."""
     if kind == "count-mean-sketch":
         return estimate.of(list(asked or ()))
     if kind == "rappor":
@@ -209,7 +209,7 @@ def _picture(
 
 
 def _require_options(arguments: argparse.Namespace) -> _places.Place | None:
-    """Return where the table goes, None for nowhere."""
+    """Return the place of the output table, or None."""
     _validate.open_unit("level", arguments.level)
     _validate.integer("workers", arguments.workers, 1)
     if arguments.top is not None:
@@ -250,12 +250,12 @@ def _given(arguments: argparse.Namespace) -> list[_places.Place]:
 
 
 def _reports_of(arguments: argparse.Namespace) -> list[_places.Place]:
-    """Return the files of reports; refuse one twice."""
+    """Return the files of reports; refuse repeated ones."""
     files: list[_places.Place] = []
     for place in _given(arguments):
         for part in _files.parts(place):
             for other in files:
-                # The same reports counted twice would be worse than the noise says.
+                # Counting reports twice would make the stated errors too small.
                 before = replace(other, option="REPORTS before it")
                 _places.require_other(part, before)
             files.append(part)
@@ -284,7 +284,7 @@ def _estimate(
 ) -> Any:
     """Stream all reports into one aggregator and return its estimate.
 
-    Of a hunt they are streamed again for every level.
+    For a hunt they are streamed again for every level.
     """
     aggregator = description.mechanism.aggregator()
     while True:
@@ -316,7 +316,7 @@ def _add(places: Sequence[_places.Place], aggregator: Any, workers: int) -> None
 
 
 def _labels(estimate: Any, description: _reports.Description) -> list[Any]:
-    """Return what the counts are of."""
+    """Return the labels of the counts."""
     if description.kind in _reports.OPEN:
         return list(estimate.names)
     return list(description.labels())
@@ -352,7 +352,7 @@ def _table(
 def _facts(
     estimate: Any, description: _reports.Description, level: float
 ) -> dict[str, Any]:
-    """Return what is said of the whole estimate, for programs."""
+    """Return the facts on the whole estimate, for programs."""
     return {
         "mechanism": description.kind,
         "epsilon": description.mechanism.epsilon(),

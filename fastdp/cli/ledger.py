@@ -22,7 +22,7 @@ machine, gives the same file and spends nothing. LEDGER is a SQLite file on a lo
 or postgresql://..., for many machines. docs/ledger.md and docs/operations.md say more.
 """
 
-#: Releases that `show` lists.
+#: Number of releases that `show` lists.
 _LAST = 5
 
 _RELATIONS = ("add-or-remove-one", "replace-one", "replace-special")
@@ -130,7 +130,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    """Refuse paths that are one file, then carry out the verb."""
+    """Refuse paths that lead to the same file, then run the verb."""
     given = vars(arguments)
     read = _ledgered.files("LEDGER", arguments.ledger)
     read += _ledgered.files("TARGET", given.get("target"))
@@ -238,10 +238,10 @@ def listed(budgets: Mapping[str, Any]) -> str:
 
 
 def _in_one_currency(state: Any) -> tuple[str, str, str]:
-    """Return what a budget promises, what is spent, and what is left, in its own words.
+    """Return a budget's limit, its spending, and what is left, in its own notion.
 
-    An `ApproximateFilter` adds up epsilons and rhos, and needs one of them within its
-    limit: epsilon is shown while it is, then rho.
+    An `ApproximateFilter` adds up both epsilons and rhos; one of the two must stay
+    within its limit. Epsilon is shown as long as it does, then rho.
     """
     names = list(state.limit)
     promise = ", ".join(
@@ -285,7 +285,7 @@ def _show(arguments: argparse.Namespace) -> int:
 
 
 def _described(one: Any) -> str:
-    """Return a line on what a label stands for."""
+    """Return a line on the transaction of a label."""
     state = "answered" if one.answered else "no stored answer"
     names = ", ".join(one.budgets)
     return f"{one.charged_at}  {one.label}  {one.kind}  {names}  {state}"

@@ -1,8 +1,8 @@
 """``fastdp release``: a private release of the columns of a table.
 
-The table streams through in bounded memory. Whatever the cells hold, the same
-steps are taken, no error is raised and nothing but noised values is written: the
-output's rows, names and types are fixed before the first cell is read.
+The table is streamed in bounded memory. Whatever the cells contain, the same steps are
+taken, no error is raised and only noisy values are written: the output's rows, names
+and types are fixed before the first cell is read.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from fastdp.exceptions import FileError, ParameterError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Cells that wait in memory for one write: 64 MiB where they are numbers.
+#: Write cells in groups of this many: 64 MiB of numbers.
 _CELLS_PER_WRITE = 1 << 23
 
 _DESCRIPTION = """\
@@ -58,7 +58,7 @@ and one charge.
 
 @dataclass(frozen=True)
 class _Kind:
-    """What a mechanism of the command line takes and bounds."""
+    """A mechanism of the command line: its constructor, and its norm."""
 
     factory: str
     norm: str
@@ -246,7 +246,7 @@ def _mechanism(arguments: argparse.Namespace, kind: _Kind) -> Any:
 
 
 def _coordinates(arguments: argparse.Namespace) -> int:
-    """Return how many cells are charged for rounding; a grid of one's own asks."""
+    """Return the number of cells to charge for rounding; needed with a given grid."""
     if arguments.coordinates is None and arguments.granularity is not None:
         raise ParameterError(
             "--coordinates must be given with --granularity: how many cells one "
@@ -267,7 +267,7 @@ def _require_distinct(arguments: argparse.Namespace) -> None:
 class _Release:
     """The steps from a source to a sink, and the buffers between them.
 
-    Rows are written in groups of a fixed number, whatever the batches of the reader.
+    Rows are written in groups of a fixed size, whatever batches the reader yields.
     """
 
     def __init__(
@@ -282,7 +282,7 @@ class _Release:
 
         self._columns = set(arguments.columns)
         unsaid = not kind.integers and arguments.coordinates is None
-        self._most = mechanism.coordinates if unsaid else None  # cells
+        self._most = mechanism.coordinates if unsaid else None  # maximum of cells
         self._mechanism = mechanism
         self._workers = arguments.workers
         self._read: Callable[[pa.Array], Any] = (
@@ -334,7 +334,7 @@ class _Release:
             )
 
     def _take(self, part: pa.RecordBatch, filled: int) -> None:
-        """Noise the named columns of `part` into the buffers; hold the kept ones."""
+        """Add noise to the named columns of `part` into the buffers; copy kept ones."""
         for name in self.schema.names:
             column = part.column(name)
             if name in self._columns:
@@ -361,14 +361,14 @@ class _Release:
 
 
 def _as_declared(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
-    """Give a kept column its declared type; the cells of a CSV may not be text."""
+    """Convert a kept column to its declared type; cells of a CSV may not be text."""
     import pyarrow as pa
     from pyarrow import compute
 
     if column.type == field.type:
         return column
     try:
-        # A row of the wrong length has no cells: they become empty text.
+        # A row of wrong length has no cells: use empty text.
         return compute.fill_null(column, b"").cast(field.type)
     except pa.ArrowException:
         raise FileError(f"--keep {field.name!r} must be UTF-8 text") from None
@@ -377,7 +377,7 @@ def _as_declared(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
 def _statement(
     arguments: argparse.Namespace, kind: _Kind, mechanism: Any
 ) -> _tables.Statement:
-    """Say what is released, under which guarantee, and between which tables."""
+    """State what is released, under which guarantee, and for which neighbors."""
     budget = {
         name: as_text(value)
         for name in ("epsilon", "delta", "rho")
