@@ -1,10 +1,10 @@
-"""Audits: tests that try to refute what is claimed of a mechanism, whoever wrote it.
+"""Audits: tests that try to refute the claims about a mechanism of any origin.
 
-`run` calls the mechanism with neighboring inputs and looks for what the claim does not
-allow: events that one input makes too likely, outputs that only one of them gives, a
-law that is another, the same noise twice, errors, hanging. What it reports is wrong
-but for a stated probability. What it does not find may be there all the same: an audit
-refutes claims, and proves none.
+`run` calls the mechanism with neighboring inputs and looks for violations of the claim:
+events that are too likely for one input, outputs that only one input gives, a different
+law, the same noise twice, errors, hanging. A reported violation is real, except with a
+stated probability. A violation may exist even if none is found: an audit refutes claims
+and proves none.
 """
 
 from fastdp import _public

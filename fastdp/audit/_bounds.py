@@ -9,10 +9,11 @@ import numpy as np
 
 from fastdp.accounting._audits import least_rate
 
-#: Relative error that probabilities of laws, and scipy's functions, may have.
+#: Allowed relative error of probabilities of laws and of scipy's functions.
 ERROR = 1e-9
 
-#: Weights of the mixture in `log_evidence`, by the number of draws over them.
+#: Spreads of the laws mixed in `log_evidence`: with n draws, the Dirichlet priors have
+#: total weights n/spread.
 _SPREADS = (1.0, 4.0, 16.0, 64.0, 256.0, 1024.0, 4096.0)
 
 
@@ -25,7 +26,7 @@ def rates(hits: np.ndarray, runs: int, error: float) -> tuple[np.ndarray, np.nda
         Hits of each event in `runs` runs.
     runs : int
     error : float
-        Probability that one of the bounds is wrong; each has it.
+        Probability that a bound is wrong, for each bound.
     """
     low = [least_rate(int(k), runs, error) for k in hits]
     high = [1 - least_rate(runs - int(k), runs, error) for k in hits]
@@ -33,7 +34,7 @@ def rates(hits: np.ndarray, runs: int, error: float) -> tuple[np.ndarray, np.nda
 
 
 def binomial_p(hits: int, runs: int, rate: float) -> float:
-    """Return an upper bound of the two-sided p-value of hits that have a known rate."""
+    """Return an upper bound of the two-sided p-value of hits with a known rate."""
     from scipy.special import bdtr, bdtrc
 
     if runs == 0:
@@ -45,17 +46,17 @@ def binomial_p(hits: int, runs: int, rate: float) -> float:
 
 
 def log_evidence(counts: np.ndarray, probability: np.ndarray) -> float:
-    """Return ln of an e-value against counts that have known probabilities.
+    """Return ln of an e-value against counts with known probabilities.
 
-    It is the likelihood ratio of a mixture of other laws and the stated one. Its mean
+    It is the likelihood ratio of a mixture of other laws to the stated one. Its mean
     is 1 under the stated law, so that it reaches 1/a with probability at most a.
 
     Parameters
     ----------
     counts : ndarray of int, shape (groups, cells)
-        The draws of each group are a number that is fixed before.
+        The number of draws of each group is fixed in advance.
     probability : ndarray, shape (cells,)
-        Those of each group; they add up to 1.
+        Probabilities of the cells in each group; they sum to 1.
     """
     from scipy.special import gammaln
 
@@ -76,12 +77,12 @@ def log_evidence(counts: np.ndarray, probability: np.ndarray) -> float:
     return mean - float(n.sum()) * ERROR - 1e-5 * len(n)
 
 
-#: Says whether rates, at least the first and at most the second, break a claim.
+#: Tells whether rates (first >= low, second <= high) break a claim; takes (low, high).
 Breaks = Callable[[float, float], bool]
 
 
 def needed(breaks: Breaks, error: float) -> int:
-    """Return how many held-out runs can break a claim if nothing is hidden."""
+    """Return the least number of held-out runs that can break a claim at all."""
 
     def shown(runs: int) -> bool:
         low, high = rates(np.array([runs, 0]), runs, error)
@@ -100,9 +101,10 @@ def needed(breaks: Breaks, error: float) -> int:
 
 
 def detected(breaks: Breaks, rate: float, runs: int, error: float) -> float:
-    """Return about the least other rate of an event that breaks a claim.
+    """Return about the least rate of an event under the other input that is detected.
 
-    With probability 0.98, if the event has `rate` under one input. 1 if none does.
+    The event has `rate` under one input; it breaks the claim with probability 0.98. The
+    result is 1 if no rate does.
     """
     from scipy.stats import binom
 

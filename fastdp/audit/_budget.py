@@ -1,4 +1,4 @@
-"""Whether a budget affords more answers than it should: races, copies, forks."""
+"""Checks whether a budget gives more answers than it should: races, copies, forks."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from fastdp.audit._worker import LostError, Subject, Worker
 
 _THREADS = 8
 
-#: How often threads race.
+#: Number of races of threads.
 _RACES = 8
 
 
 def _answers(mechanism: Callable[[Any], Any], x: Any, most: int) -> int:
-    """Return how many calls answer before one raises; at most `most`."""
+    """Return the number of calls that answer before one raises, at most `most`."""
     for done in range(most):
         try:
             mechanism(x)
@@ -76,7 +76,7 @@ TRIED = f"how many answers are had by {', '.join(TASKS)}"
 
 
 def check(spender: Callable[[Any], Any], answers: int, x: Any) -> Finding:
-    """Return whether more answers are had than the budget affords.
+    """Return the finding whether there are more answers than the budget affords.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def check(spender: Callable[[Any], Any], answers: int, x: Any) -> Finding:
         The input.
     """
     faults, notes = [], []
-    most = 2 * answers + 2  # of one caller, who may never be refused
+    most = 2 * answers + 2  # stop a caller that is never refused
     for name, (task, arguments, times) in TASKS.items():
         had = []
         for _ in range(times):

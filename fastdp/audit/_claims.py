@@ -1,4 +1,4 @@
-"""What is claimed of a mechanism: privacy as pairs (epsilon, delta), or a law."""
+"""Claims about a mechanism: privacy as pairs (epsilon, delta), or a law."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from fastdp.accounting import fdp
 from fastdp.accounting.conversions import below_one
 from fastdp.exceptions import DTypeError, FastDPError, ParameterError
 
-#: Deltas at which the epsilon of an event is read.
+#: Deltas at which to compute the epsilon of an event.
 _DELTAS = (0.0, *(10.0**-k for k in range(9, 1, -1)), 0.03, 0.1, 0.2, 0.3, 0.5)
 
 
 @dataclass(frozen=True)
 class PrivacyClaim:
-    """A guarantee: every pair (epsilon, delta) holds for it.
+    """A guarantee: all of these pairs (epsilon, delta) hold.
 
     Parameters
     ----------
@@ -50,14 +50,14 @@ class PrivacyClaim:
 
 @dataclass(frozen=True)
 class LawClaim:
-    """A law of the outputs, by input, or of the noise.
+    """A claimed law of the output for each input, or of the noise.
 
     Parameters
     ----------
     text : str
     of_input : callable or None
-        Returns the law of the output for an input; None: `law` is that of the output
-        minus the input.
+        Returns the law of the output for an input; if None, `law` is the law of the
+        output minus the input.
     law : object or None
     """
 
@@ -67,7 +67,7 @@ class LawClaim:
 
 
 def read(claim: Any) -> list[PrivacyClaim | LawClaim]:
-    """Return the claims that `audit.run` got as one value or a list of them."""
+    """Return the claims that were given to `audit.run`, as one value or a list."""
     if isinstance(claim, list):
         if not claim:
             raise ParameterError("claim must list at least one claim")
@@ -89,7 +89,7 @@ def read(claim: Any) -> list[PrivacyClaim | LawClaim]:
 
 
 def _shown(law: Any) -> str:
-    if hasattr(law, "dist"):  # scipy's frozen laws
+    if hasattr(law, "dist"):  # a frozen law of scipy
         given = [*map(str, law.args), *(f"{k}={v}" for k, v in law.kwds.items())]
         return f"{law.dist.name}({', '.join(given)})"
     return repr(law)

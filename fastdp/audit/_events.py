@@ -1,4 +1,4 @@
-"""Events that tell two inputs apart: codings of outcomes, and sets of their codes."""
+"""Events that distinguish two inputs: codings of outcomes, and sets of their codes."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import numpy as np
 from fastdp.audit._claims import PrivacyClaim
 from fastdp.audit._outcomes import Outcomes
 
-#: Cells of a coding of numbers, and of one of several numbers' coordinates.
+#: Number of cells of a coding of one number; of each coordinate of several numbers.
 _CELLS, _FEW = 256, 32
 
-#: Events of a coding by their share of one input's outcomes.
+#: Number of events of a coding that are chosen by their share of one input's outcomes.
 _SHARES = 10
 
-#: Coordinates whose numbers are coded.
+#: Code at most this many coordinates.
 _COORDINATES = 64
 
-#: Standard deviations that an event must stand out by to be chosen.
+#: Margin, in standard deviations, when events are chosen by their rates.
 _MARGIN = 6.0
 
 
@@ -35,7 +35,7 @@ class Coding:
     code : callable
         Returns the codes of outcomes.
     say : callable
-        Returns what a set of codes means, as text.
+        Returns the meaning of a set of codes as text.
     """
 
     name: str
@@ -44,12 +44,12 @@ class Coding:
     say: Callable[[np.ndarray], str]
 
     def counts(self, outcomes: Outcomes) -> np.ndarray:
-        """Return how often each code occurs."""
+        """Return the number of occurrences of each code."""
         return np.bincount(self.code(outcomes), minlength=self.size)
 
 
 def _few(codes: Sequence[str], word: str) -> str:
-    """Name codes: up to three of them, and how many others there are."""
+    """Return the names of up to three codes, and the number of others."""
     rest = f" and {len(codes) - 3} others" if len(codes) > 3 else ""
     return f"{word} {', '.join(codes[:3])}{rest}"
 
@@ -73,7 +73,7 @@ def by_kind(labels: Sequence[str]) -> Coding:
 
 
 def _edges(values: np.ndarray, cells: int) -> np.ndarray:
-    """Return right ends of cells with about as many values each, and of atoms."""
+    """Return right ends of cells with about equally many values; atoms get cells."""
     distinct = np.unique(values)
     if len(distinct) <= cells:
         return distinct
@@ -85,7 +85,7 @@ def _edges(values: np.ndarray, cells: int) -> np.ndarray:
     chosen = ordered[np.clip((at * n).astype(int), 0, n - 1)]
     found, times = np.unique(chosen, return_counts=True)
     atoms = found[times > 1]
-    # the largest number below an atom ends the cell before it
+    # End the cell before an atom at the largest number below the atom.
     whole = values.dtype.kind == "i"
     before = atoms - 1 if whole else np.nextafter(atoms, -np.inf)
     return np.unique(np.concatenate([found, before]))
@@ -102,7 +102,7 @@ def by_number(
     number : callable
         From values of shape (n, width) to n numbers.
     learned : sequence of Outcomes
-        Where the cells are taken from.
+        Outcomes from which the cells are computed.
     """
     pool = np.concatenate([number(x.values[x.numbered()]) for x in learned])
     edges = _edges(pool, _CELLS) if len(pool) else np.zeros(1)
@@ -133,7 +133,7 @@ def _intervals(name: str, edges: np.ndarray, chosen: np.ndarray) -> str:
 
 
 def _short(x: float) -> str:
-    """Write a number; all digits where neighboring integers would look the same."""
+    """Write a number; with all digits if neighboring integers would look the same."""
     return f"{x:.6g}" if abs(float(x)) < 10**6 else f"{x:.17g}"
 
 
@@ -216,7 +216,7 @@ def by_residue(column: int, modulus: int) -> Coding:
 
 
 def by_sight(learned: Sequence[Outcomes]) -> Coding:
-    """Return the coding by whether an output was seen: under one input, or both."""
+    """Return the coding by whether an output was seen under one, both or no input."""
     seen = [np.unique(_digests(x)) for x in learned]
 
     def code(outcomes: Outcomes) -> np.ndarray:
@@ -256,10 +256,11 @@ def _among(values: np.ndarray, ordered: np.ndarray) -> np.ndarray:
 def chosen_events(
     first: np.ndarray, second: np.ndarray, claims: Sequence[PrivacyClaim]
 ) -> np.ndarray:
-    """Return sets of codes that look strongest, as rows of bools.
+    """Return the sets of codes that look strongest, as rows of bools.
 
-    Codes are ordered by their likelihood ratio. Chosen are sets of about given shares
-    of either input's outcomes, and those that would show most against each claim.
+    Codes are ordered by their likelihood ratio. The function chooses sets with about
+    given shares of either input's outcomes, and sets that seem to violate each claim
+    most.
 
     Parameters
     ----------
@@ -274,7 +275,7 @@ def chosen_events(
     ends: set[tuple[bool, int]] = set()
     shares = np.geomspace(min(30 / n, 0.5), 0.5, _SHARES)
     for rising, (a, b) in ((True, (p, q)), (False, (1 - q, 1 - p))):
-        # prefixes for the second input, suffixes for the first
+        # Prefixes are likelier for the second input, suffixes for the first.
         a, b = np.clip(a, 0, 1), np.clip(b, 0, 1)
         ends |= {(rising, int(np.argmin(np.abs(a - share)))) for share in shares}
         low = a - _MARGIN * np.sqrt(a * (1 - a) / n) - _MARGIN**2 / n

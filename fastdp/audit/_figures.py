@@ -1,4 +1,4 @@
-"""Numbers of the pictures: what comes out for either input, and with what precision."""
+"""Numbers for the pictures: outputs for both inputs, and their precision."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 from fastdp.audit._events import lowest_bits
 from fastdp.audit._outcomes import Outcomes
 
-#: Bars of a histogram, and kinds of outcome that are named.
+#: Number of bars of a histogram; maximum number of named kinds of outcome.
 _BARS, _KINDS = 41, 8
 
-#: Powers of two that are told apart.
+#: Range of powers of two to distinguish.
 _LEAST, _MOST = -80, 70
 
 
@@ -32,7 +32,7 @@ def of_outputs(learned: Sequence[Outcomes]) -> dict[str, Any]:
         edges = np.arange(low - 0.5, high + step, step)
     else:
         edges = np.linspace(low, max(high, np.nextafter(low, np.inf)), _BARS + 1)
-    if len(np.unique(edges)) < len(edges):  # too coarse a place for bars
+    if len(np.unique(edges)) < len(edges):  # the doubles are too coarse for bars
         return {"kinds": _kinds(learned)}
     shares = [
         (np.histogram(c, edges)[0] / max(len(x), 1)).tolist()

@@ -1,4 +1,4 @@
-"""What one check of an audit found."""
+"""The finding of one check of an audit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Status = Literal["refuted", "fault", "nothing found", "not run"]
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What one check found; made by `run`.
+    """The finding of one check; made by `run`.
 
     Parameters
     ----------

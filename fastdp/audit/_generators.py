@@ -1,13 +1,13 @@
-"""The Mersenne Twister in the outputs: each word as its recurrence has it."""
+"""Detects a Mersenne Twister: compares output words with its recurrence."""
 
 from __future__ import annotations
 
 import numpy as np
 
-#: Words after which the recurrence has all that it needs, and how far back it looks.
+#: Order of the recurrence in words, and the offset of its middle word.
 _WORDS, _MIDDLE = 624, 397
 
-#: Outputs that are looked at.
+#: Number of outputs to examine.
 DRAWS = 1024
 
 
@@ -17,16 +17,16 @@ def untempered(words: np.ndarray) -> np.ndarray:
     y = y ^ (y >> np.uint32(18))
     y = y ^ ((y << np.uint32(15)) & np.uint32(0xEFC60000))
     mixed = y
-    for _ in range(4):  # seven more bits each time
+    for _ in range(4):  # recovers seven more bits each time
         mixed = y ^ ((mixed << np.uint32(7)) & np.uint32(0x9D2C5680))
     y = mixed ^ (mixed >> np.uint32(11)) ^ (mixed >> np.uint32(22))
     return np.asarray(y)
 
 
 def predicted(words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return what the recurrence makes of earlier words, and the words themselves.
+    """Return the words that the recurrence predicts, and the actual words.
 
-    Both are words of the state, from the place on where the recurrence has all.
+    Both are words of the state, from the first place that can be predicted.
     """
     y = untempered(words)
     high, low = np.uint32(0x80000000), np.uint32(0x7FFFFFFF)
@@ -37,7 +37,7 @@ def predicted(words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def compared(noise: np.ndarray) -> list[np.ndarray]:
-    """Return rows of predicted words and of words, one row an output.
+    """Return rows of predicted and of actual words, one row for each output.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The report as one page, for who answers for the data."""
+"""The report as one page, for the owner of the data."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ details { font-size: .88rem; }
   dl { grid-template-columns: 1fr; gap: 0; } dd { margin-bottom: .5rem; } }
 """
 
-#: What each check asks.
+#: Question that each check answers.
 _QUESTIONS = {
     "conduct": "Does it answer every call, and do nothing else?",
     "privacy": "Can an outcome tell one input from the other, better than claimed?",
@@ -49,7 +49,7 @@ _QUESTIONS = {
     "budget": "Can more answers be had than the budget affords?",
 }
 
-#: What each check found, if it found anything.
+#: Text for each check that found a violation.
 _FOUND = {
     "conduct": "It fails, prints, changes its input or gives different kinds of answer",
     "privacy": "Outcomes tell the inputs apart better than is claimed",

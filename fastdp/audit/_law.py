@@ -1,4 +1,4 @@
-"""The outputs against the law that is claimed."""
+"""Tests the outputs against the claimed law."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import numpy as np
 from fastdp.audit._bounds import binomial_p, log_evidence
 from fastdp.audit._findings import Finding
 
-#: Cells of a law by size, and of each number of a pair.
+#: Number of cells of a law; number of cells of each number of a pair.
 _CELLS, _FIFTHS = 128, 5
 
-#: Residues of integers, by the modulus. The first has the low bits.
+#: Moduli of the tested residues of integers. The first tests the low bits.
 _MODULI = (256, 3, 5, 7, 10)
 
-#: Positions in a batch that are told apart, modulo this.
+#: Distinguish positions in a batch modulo this.
 _PLACES = 32
 
-#: Largest support whose residues are added up.
+#: Sum the residues' probabilities exactly if the support is at most this large.
 _SUPPORT = 2**21
 
-#: Halvings of the tails' probability that are thresholds.
+#: Thresholds in the tails are at probabilities 2^-1, ..., 2^-_HALVINGS.
 _HALVINGS = 60
 
 TRIED = (
@@ -33,7 +33,7 @@ TRIED = (
 
 
 class Tables:
-    """Counts of noise in tables whose probabilities the law gives.
+    """Counts of noise in tables whose cells have known probabilities under the law.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class Tables:
         self._last: np.ndarray | None = None
 
     def tests(self) -> int:
-        """Return how many tests are made."""
+        """Return the number of tests."""
         return len(self._up) + len(self._down) + len(self._tables)
 
     def add(self, noise: np.ndarray, *, batched: bool) -> None:
@@ -88,7 +88,7 @@ class Tables:
             rows = len(cell) // _PLACES * _PLACES
             place = np.arange(rows) % _PLACES
             self._count("places in the array", k * place + cell[:rows])
-            # of disjoint pairs of calls
+            # Use disjoint pairs of calls, so that they are independent.
             if self._last is not None and len(self._last) == len(cell):
                 self._count("the same place in the next call", k * self._last + cell)
                 self._last = None
@@ -104,7 +104,7 @@ class Tables:
         counts += np.bincount(codes, minlength=counts.size).reshape(counts.shape)
 
     def strongest(self) -> tuple[float, str]:
-        """Return the least p-value before it is multiplied by `tests`, and its test."""
+        """Return the least p-value, not multiplied by `tests`, and its test."""
         found: list[tuple[float, str]] = [(1.0, "no draw was made")]
         for limits, hits, sign in (
             (self._up, self._above, ">"),
@@ -154,8 +154,8 @@ def _masses(law: Any, edges: np.ndarray) -> np.ndarray:
 def _residues(law: Any, modulus: int) -> tuple[np.ndarray, float]:
     """Return the residues' probabilities, and a bound of their relative error.
 
-    A law that is wide and unimodal has each residue with 1/modulus but for an error of
-    at most its largest mass.
+    For a wide, unimodal law each residue has probability 1/modulus, with an error of at
+    most the law's largest mass.
     """
     high = float(law.isf(0.5**_HALVINGS))
     low = float(law.ppf(0.5**_HALVINGS))
@@ -170,14 +170,14 @@ def _residues(law: Any, modulus: int) -> tuple[np.ndarray, float]:
 def finding(
     tables: list[Tables], outside: str, level: float, input_text: str
 ) -> Finding:
-    """Return what the tables say against the law.
+    """Return the finding of the tables against the law.
 
     Parameters
     ----------
     tables : list of Tables
-        One a law.
+        One for each law.
     outside : str
-        What an outcome was that is no number, or "".
+        Kind of an outcome that was not a number, or "".
     level : float
     input_text : str
     """
@@ -202,7 +202,7 @@ def finding(
 
 
 def _power(n: int, share: float) -> str:
-    """Say by how much an upper quarter of the law may be off and be found."""
+    """Say which error of the probability of the law's upper quarter would be found."""
     from scipy.stats import norm
 
     wide = float(norm.isf(share / 2)) + float(norm.isf(0.01))
@@ -210,5 +210,5 @@ def _power(n: int, share: float) -> str:
     return f"about: a quarter of the law whose probability is off by {100 * off:.2g} %"
 
 
-#: From an outcome's numbers to the noise.
+#: Function from the numbers of outcomes to the noise.
 Noise = Callable[[np.ndarray], np.ndarray]

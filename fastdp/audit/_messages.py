@@ -1,4 +1,4 @@
-"""Whether errors, warnings, the log, prints or a repr show a value of the data."""
+"""Checks whether errors, warnings, logs, prints or a repr show a value of the data."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ import numpy as np
 from fastdp.audit._findings import Finding
 from fastdp.audit._worker import Batched, LostError, Subject, Worker
 
-#: Calls with each kind of input, and how many must show their value.
+#: Number of calls with each kind of input; report if this many show their value.
 _CALLS, _SHOWN = 48, 13
 
-#: Digits by which a value is known again, and characters of a text that are looked at.
+#: Number of digits that identify a value; number of characters of a text to examine.
 _KNOWN, _LONGEST = 7, 2**11
 
-#: Bound of the probability that texts that do not depend on the input are reported
+#: Bound on the probability of reporting texts that do not depend on the input
 #: (docs/proofs/audit.md, 5).
 FALSE_ALARM = 1e-33
 
-#: Inputs with a value that is known again, by what they are.
+#: Functions that make inputs with an identifiable value, by description.
 INPUTS: dict[str, Callable[[Any, int], Any]] = {
     "an integer": lambda x, v: v,
     "a float": lambda x, v: v + 0.5,
@@ -56,7 +56,7 @@ TRIED = (
 
 
 def _filled(x: Any, value: int, last: float | None = None) -> Any:
-    """Return numbers like those of an input, all of them a value but the last."""
+    """Return numbers in the shape of an input, all `value` except the last."""
     array = np.full(np.shape(x), value, np.int64 if last is None else np.float64)
     if last is not None and array.size:
         array.reshape(-1)[-1] = last
@@ -76,7 +76,7 @@ class _Log(logging.Handler):
 
 
 def said(subject: Subject, kind: str) -> list[dict[str, bool]]:
-    """Return for each call where its value was shown, in the mechanism's process."""
+    """Return for each call which texts showed its value, in the mechanism's process."""
     found = []
     for _ in range(_CALLS):
         value = random.SystemRandom().randrange(10**9, 10**10)
@@ -93,7 +93,7 @@ def _digits(text: str) -> str:
 
 
 def shows(text: str, known: str, answer: Any) -> bool:
-    """Return whether a text shows a value's first digits, beyond what its answer does.
+    """Return whether a text shows a value's first digits that the answer does not show.
 
     Parameters
     ----------
@@ -101,7 +101,7 @@ def shows(text: str, known: str, answer: Any) -> bool:
     known : str
         The digits.
     answer : object
-        What the call returned, which anybody may see; None if it raised.
+        The call's result, which is public; None if the call raised.
     """
     plain, half = _digits(text), _LONGEST // 2
     if len(plain) > _LONGEST:
@@ -111,7 +111,7 @@ def shows(text: str, known: str, answer: Any) -> bool:
 
 
 def _is_of(run: str, answer: Any) -> bool:
-    """Return whether digits are those of an answer, as they are or rounded."""
+    """Return whether digits are from an answer, exact or rounded."""
     if run in _digits(repr(answer)):
         return True
     try:
@@ -122,7 +122,7 @@ def _is_of(run: str, answer: Any) -> bool:
 
 
 def _said_by(error: BaseException | None) -> str:
-    """Return the text of an error, and of those that it came from, as Python shows."""
+    """Return the text of an error and of its causes, as Python prints them."""
     texts: list[str] = []
     while error is not None and len(texts) < 10:
         texts += traceback.format_exception_only(error)
@@ -132,7 +132,7 @@ def _said_by(error: BaseException | None) -> str:
 
 
 def _texts(mechanism: Any, x: Any) -> tuple[dict[str, str], Any]:
-    """Return what one call says, by where, and what it returns."""
+    """Return the texts of one call, by their place, and its result."""
     function = mechanism
     if isinstance(mechanism, Batched):
         function = mechanism.function
@@ -165,13 +165,13 @@ def _texts(mechanism: Any, x: Any) -> tuple[dict[str, str], Any]:
 
 
 def check(mechanism: Any, inputs: tuple[Any, Any]) -> Finding:
-    """Return whether messages show values of the input.
+    """Return the finding whether messages show values of the input.
 
     Parameters
     ----------
     mechanism : callable or Batched
     inputs : pair
-        Numbers like those of the first are put into some of the inputs.
+        Some inputs are made in the shape of the first one.
     """
     faults: dict[str, list[str]] = {}
     notes = []

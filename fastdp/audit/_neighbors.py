@@ -12,21 +12,21 @@ import numpy as np
 
 from fastdp.exceptions import DTypeError, ParameterError
 
-#: Pairs that a strategy may give.
+#: Use at most this many pairs of a strategy.
 _MOST = 32
 
-#: Characters of an input in a report.
+#: Cut an input in a report after this many characters.
 _LONGEST = 60
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two inputs that the claim makes hard to tell apart.
+    """Two inputs that must be hard to distinguish under the claim.
 
     Parameters
     ----------
     text : str
-        What the pair is, for the report.
+        Description of the pair, for the report.
     first, second : object
     """
 
@@ -94,7 +94,7 @@ def _gap(size: float) -> tuple[np.ndarray, np.ndarray]:
     return np.array([0.0, size, 0, 0]), np.array([1.0, size - 1, 0, 0])
 
 
-#: Pairs at distance 1 by what the mechanism takes.
+#: Pairs at distance 1, by the kind of input of the mechanism.
 FAMILIES: dict[str, Callable[[], list[Pair]]] = {
     "counts": _counts,
     "sums": _sums,
@@ -105,12 +105,12 @@ FAMILIES: dict[str, Callable[[], list[Pair]]] = {
 
 
 def pairs_of(neighbors: Any) -> list[Pair]:
-    """Return the pairs that `neighbors` stands for.
+    """Return the pairs that `neighbors` describes.
 
     Raises
     ------
     DTypeError, ParameterError
-        It is neither a pair, nor a family, nor an iterable of pairs, or has none.
+        It is neither a pair, a family nor an iterable of pairs, or it is empty.
     """
     if isinstance(neighbors, str):
         if neighbors not in FAMILIES:
@@ -133,11 +133,12 @@ def pairs_of(neighbors: Any) -> list[Pair]:
 
 
 def edges_of(pair: Pair) -> list[Pair]:
-    """Return pairs at the edges of arithmetic, no further apart than a given one.
+    """Return pairs at the edges of arithmetic that are no further apart than `pair`.
 
-    All numbers of both inputs are moved by one amount, to the limits of integers and to
-    where floats get coarse; or the second input is the first with a smallest change.
-    They have the type of the given ones: float32 has other distances than float64.
+    All numbers of both inputs are shifted by the same amount, to the limits of integers
+    and to where floats get coarse; or the second input is the first with the smallest
+    possible change. They keep the type of the given inputs, since float32 and float64
+    have different gaps.
     """
     x, y = np.asarray(pair.first), np.asarray(pair.second)
     if x.shape != y.shape or not x.size or {x.dtype.kind, y.dtype.kind} - set("iuf"):
@@ -170,7 +171,7 @@ def _like_float(number: np.ndarray, x: Any) -> Any:
 def _no_further(
     moved: tuple[np.ndarray, np.ndarray], given: tuple[np.ndarray, np.ndarray]
 ) -> bool:
-    """Return whether no number moved makes two inputs differ more, exactly."""
+    """Return whether shifted inputs differ nowhere more than given ones, exactly."""
     if not all(np.isfinite(z).all() for z in moved):
         return False
     gaps, most = (
@@ -191,7 +192,7 @@ def _integer_edges(pair: Pair) -> list[Pair]:
     least, most = int(np.iinfo(kept).min), int(np.iinfo(kept).max)
     moves = {f"the largest {np.dtype(kept)}": most - high}
     moves[f"the smallest {np.dtype(kept)}"] = least - low
-    # int32 and uint32 end, and float32 and float64 get even
+    # Where int32 and uint32 end, and where float32 and float64 hold only even integers.
     for power, past in ((31, 0), (32, 0), (24, 2), (53, 2)):
         if 2**power + past <= most:
             moves[f"around 2^{power}"] = 2**power + past - high

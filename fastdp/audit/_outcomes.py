@@ -1,4 +1,4 @@
-"""What calls of a mechanism gave: numbers, other values, errors."""
+"""Outcomes of calls of a mechanism: numbers, other values, errors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-#: Numbers of one output that are looked at.
+#: Examine at most this many numbers of one output.
 _WIDTH = 256
 
 _MOST = 2**63 - 1
@@ -26,8 +26,8 @@ class Outcomes:
     kinds : ndarray of int, shape (n,)
         The place of each outcome's kind in `labels`.
     values : ndarray of int64 or float64, shape (n, width)
-        The numbers, and zeros up to the longest outcome; zeros where the outcome has
-        no numbers, or NaN. A row depends on its own outcome alone.
+        The numbers, padded with zeros to the longest outcome; zeros if an outcome has
+        no numbers, or a NaN. A row depends on its own outcome alone.
     """
 
     labels: tuple[str, ...]
@@ -71,14 +71,14 @@ def _numbers(output: Any) -> np.ndarray:
 
 
 def of_calls(outputs: Sequence[Any], errors: Sequence[str]) -> Outcomes:
-    """Return the outcomes of calls that gave one output each.
+    """Return the outcomes of calls with one output each.
 
     Parameters
     ----------
     outputs : sequence
-        One a call; None where `errors` has a text.
+        One for each call; None if `errors` has a text.
     errors : sequence of str
-        "raises ValueError" or the like; "" where the call returned.
+        "raises ValueError" or the like; "" if the call returned.
     """
     if outputs and not any(errors) and len({type(y) for y in outputs}) == 1:
         first = outputs[0]
@@ -102,7 +102,7 @@ def of_calls(outputs: Sequence[Any], errors: Sequence[str]) -> Outcomes:
 
 
 def of_array(outputs: np.ndarray, label: str = "") -> Outcomes:
-    """Return the outcomes of one call that gave many outputs, one a row."""
+    """Return the outcomes of one call with many outputs, one in each row."""
     if outputs.dtype.kind not in "biuf" or outputs.size == 0:
         texts = [str(y) for y in outputs.reshape(len(outputs), -1).tolist()]
         return of_calls(texts, [""] * len(texts))
@@ -117,7 +117,7 @@ def of_array(outputs: np.ndarray, label: str = "") -> Outcomes:
 
 
 def _without_nan(outcomes: Outcomes) -> Outcomes:
-    """Give outcomes with a NaN a kind of their own."""
+    """Give outcomes with a NaN their own kind."""
     values = outcomes.values
     if values.dtype.kind != "f" or not np.isnan(values).any():
         return outcomes
@@ -138,6 +138,6 @@ def joined(parts: Sequence[Outcomes]) -> Outcomes:
 
 
 def fitted(values: np.ndarray, width: int) -> np.ndarray:
-    """Return rows of `width` numbers: cut off, or filled with zeros."""
+    """Return rows of `width` numbers, cut or padded with zeros."""
     more = max(0, width - values.shape[1])
     return np.pad(values[:, :width], ((0, 0), (0, more)))

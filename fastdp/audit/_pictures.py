@@ -20,7 +20,7 @@ Points = Sequence[tuple[float, float]]
 
 
 class _Plot:
-    """A frame with axes, into which lines are drawn in the data's own numbers."""
+    """A frame with axes; lines are drawn in the data's coordinates."""
 
     def __init__(
         self, x: tuple[float, float], y: tuple[float, float], names: tuple[str, str]
@@ -105,11 +105,11 @@ _INPUTS = [("first input", _COLORS[0]), ("second input", _COLORS[1])]
 
 
 def trade_off(data: dict[str, Any]) -> str:
-    """Draw what tests of the outcomes achieve, and what the claim allows."""
+    """Draw the error rates of tests on the outcomes, and those that a claim allows."""
     names = ("share of wrong alarms", "share of misses")
     plot = _Plot((0, 1), (0, 1), names)
     rules = np.array(data["curve"])
-    worse = rules[:, [0, 2]].sum(axis=1) > 1  # than guessing: so is the opposite better
+    worse = rules[:, [0, 2]].sum(axis=1) > 1  # worse than guessing: invert the test
     rules[worse] = (1 - rules[worse])[:, [1, 0, 3, 2]]
     low, high = _hulls(rules)
     fill = "fill:#2f6f9f;fill-opacity:.28;stroke:none"
@@ -154,7 +154,7 @@ def _turns_up(a: Any, b: Any, c: Any) -> bool:
 
 
 def outputs(data: dict[str, Any]) -> str:
-    """Draw what comes out for either input."""
+    """Draw the distributions of the outputs for both inputs."""
     edges, shares = data["edges"], data["shares"]
     top = max(map(max, shares)) * 1.05
     offset = edges[0] if abs(edges[0]) > 1e6 else 0
@@ -174,7 +174,7 @@ def outputs(data: dict[str, Any]) -> str:
 
 
 def support(rows: Sequence[Sequence[float]]) -> str:
-    """Draw which floats come out: by their size and by their precision."""
+    """Draw which floats occur as outputs, by size and by precision."""
     binades, lowest = [row[0] for row in rows], [row[1] for row in rows]
     x, y = (min(binades) - 1, max(binades) + 1), (min(lowest) - 2, max(lowest) + 2)
     names = (
@@ -199,8 +199,8 @@ def support(rows: Sequence[Sequence[float]]) -> str:
 
 
 def times(quantiles: Sequence[Sequence[float]]) -> str:
-    """Draw how many calls are done after a time, for both inputs."""
-    most = max(q[-6] for q in quantiles)  # 95 of 100 calls
+    """Draw the share of calls that are done after each time, for both inputs."""
+    most = max(q[-6] for q in quantiles)  # the 95 % quantile
     least = min(q[0] for q in quantiles)
     high = most + 0.1 * (most - least) + 1
     plot = _Plot((least, high), (0, 1), ("ns of a call", "share of the calls that end"))

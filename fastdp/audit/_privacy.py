@@ -1,7 +1,7 @@
-"""Events that one input gives more often than the claim allows, compared with another.
+"""Events that occur more often for one input, compared with another, than claimed.
 
 Events are chosen by the first part of the draws and counted in the second. All bounds
-of their rates, after Clopper and Pearson, hold together but for the check's level.
+of their rates, after Clopper and Pearson, hold together with probability 1 - level.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from fastdp.audit._findings import Finding
 from fastdp.audit._neighbors import Pair
 from fastdp.audit._outcomes import Outcomes, fitted
 
-#: Room for the rounding of a few operations: of a logarithm, and of rates.
+#: Margins for the rounding of a logarithm, and of rates.
 _ROUNDING, _RATES = 1e-13, 2.0**-50
 
-#: Kinds of outcome that are told apart.
+#: Distinguish at most this many kinds of outcome.
 _LABELS = 1000
 
-#: Coordinates whose precision and residues are looked at.
+#: Examine the precision and residues of this many coordinates.
 _PRECISE = 2
 
 #: Rate of the event whose power is stated.
@@ -60,7 +60,7 @@ def codings(check: str, learned: Sequence[Outcomes]) -> list[Coding]:
     ----------
     check : {"privacy", "precision", "edges"}
     learned : sequence of Outcomes
-        Those of both inputs in the first part, with rows of one length.
+        Outcomes of both inputs in the first part, with rows of equal length.
     """
     width = learned[0].values.shape[1]
     if check != "precision":
@@ -112,13 +112,13 @@ _STATISTICS: tuple[tuple[str, Callable[[np.ndarray], np.ndarray]], ...] = (
 )
 
 
-#: A rate is at least this, the other at most that; the input with the former; whether
-#: the event's complement is meant.
+#: Lower bound of the rate under one input, upper bound under the other; number of the
+#: first of these inputs; whether the event is the complement.
 Reading = tuple[float, float, int, bool]
 
 
 class Events:
-    """Events of one pair and one check, and how often they occur.
+    """Events of one pair and one check, and their counts.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ class Events:
     pair : Pair
     claims : sequence of PrivacyClaim
     learned : pair of Outcomes
-        Those of both inputs in the first part of the draws.
+        Outcomes of both inputs in the first part of the draws.
     """
 
     def __init__(
@@ -155,19 +155,19 @@ class Events:
         self.number = sum(len(s) for s in self._sets)
 
     def add(self, which: int, outcomes: Outcomes) -> None:
-        """Count outcomes of the second part: of the first input (0) or the second."""
+        """Count outcomes of the second part, of the first input (0) or second (1)."""
         outcomes = self._fitted(outcomes)
         for coding, counts in zip(self._codings, self._counts, strict=True):
             counts[which] += coding.counts(outcomes)
 
     def _fitted(self, outcomes: Outcomes) -> Outcomes:
-        """Return outcomes as those of the first part are, each by itself."""
+        """Convert outcomes to the width and dtype of the first part, each by itself."""
         with np.errstate(invalid="ignore"):
             values = fitted(outcomes.values, self._width).astype(self._dtype)
         return replace(outcomes, values=values)
 
     def measured(self, level: float) -> list[Measured]:
-        """Return bounds of all rates that hold together but for `level`."""
+        """Return bounds of all rates that hold together with P >= 1 - level."""
         found = []
         error = level / (4 * max(self.number, 1))
         for coding, sets, counts in zip(
@@ -195,7 +195,7 @@ class Measured:
     high: tuple[float, ...]
 
     def readings(self) -> list[Reading]:
-        """Return the four inequalities that the bounds are for."""
+        """Return the four inequalities that the bounds give."""
         return [
             (self.low[1], self.high[0], 1, False),
             (self.low[0], self.high[1], 0, False),
@@ -207,7 +207,7 @@ class Measured:
 def epsilon_of(low: float, high: float, delta: float) -> float:
     """Return the least epsilon with low <= e^epsilon high + delta, rounded down.
 
-    Negative where other deltas are no nearer to being refuted; -inf below delta.
+    It is -inf if low <= delta; it may be negative.
     """
     if low - _RATES <= delta:
         return -math.inf
@@ -216,7 +216,7 @@ def epsilon_of(low: float, high: float, delta: float) -> float:
 
 @dataclass(frozen=True)
 class _Strength:
-    """How far a reading is beyond a claim, and at which of its pairs."""
+    """By how much a reading exceeds a claim, and at which pair (epsilon, delta)."""
 
     over: float
     epsilon: float
@@ -241,7 +241,7 @@ def finding(
     level: float,
     runs: int,
 ) -> Finding:
-    """Return what the measured rates say against the claims."""
+    """Return the finding of the measured rates against the claims."""
     if not measured:
         return Finding(
             check=check,
@@ -304,10 +304,10 @@ def _power(claim: PrivacyClaim, runs: int, error: float) -> str:
 
 
 def _curve(measured: Sequence[Measured], pair: Pair) -> list[list[float]]:
-    """Return bounds of both error rates, of each test that is an event of a pair.
+    """Return bounds of both error rates of the tests by a pair's events.
 
-    A test calls for the second input if the event occurs. Rows are lower and upper
-    bound of its false positives, and lower and upper bound of its false negatives.
+    A test decides for the second input if the event occurs. Rows are the lower and
+    upper bound of its false positives, and those of its false negatives.
     """
     return [
         [one.low[0], one.high[0], 1 - one.high[1], 1 - one.low[1]]

@@ -1,4 +1,4 @@
-"""What an audit found: text, JSON and a page."""
+"""The report of an audit: text, JSON and a page."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Report:
         return any(f.status in ("refuted", "fault") for f in self.findings)
 
     def finding(self, check: str) -> Finding:
-        """Return what a check found.
+        """Return the finding of a check.
 
         Parameters
         ----------
@@ -99,7 +99,7 @@ class Report:
         return "\n".join([*lines, *textwrap.wrap(f"Limits: {LIMITS}", _WIDTH)])
 
     def to_html(self) -> str:
-        """Return the report as a page with pictures that stands alone."""
+        """Return the report as a self-contained page with pictures."""
         return _html.page(self, LIMITS)
 
     def to_json(self) -> str:

@@ -23,13 +23,13 @@ from fastdp.audit._report import Report
 from fastdp.audit._worker import Batched, LostError, Subject, Worker
 from fastdp.exceptions import DTypeError, ParameterError
 
-#: Checks that share the level; `messages` needs less of its share.
+#: Number of checks that share the level; `messages` needs less than its share.
 _STATISTICAL = 7
 
-#: Draws of an input at an edge of arithmetic, unless the claim needs more.
+#: Number of draws of an input at an edge of arithmetic, unless the claim needs more.
 _AT_EDGES = 4000
 
-#: Outcomes of one input from which events are chosen, at most.
+#: Choose events from at most this many outcomes of one input.
 _LEARNED = 2**18
 
 
@@ -69,7 +69,7 @@ def run(
     timing: int = 0,
     budget: tuple[Callable[[Any], Any], int] | None = None,
 ) -> Report:
-    """Try to refute what is claimed of a mechanism.
+    """Try to refute the claims about a mechanism.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ def _require_budget(budget: Any) -> None:
 
 
 def _least(claims: Sequence[PrivacyClaim], level: float) -> int:
-    """Return the draws that can refute a claim, as if one event alone were tested."""
+    """Return the least number of draws that can refute a claim with a single event."""
     return 2 * min(needed(c.breaks, level / 200) for c in claims)
 
 
@@ -233,10 +233,10 @@ def _tables(claim: LawClaim, pair: Pair) -> list[Tables]:
 def _at_edges(
     mechanism: Any, pair: Pair, claims: Sequence[PrivacyClaim], n: int, level: float
 ) -> Finding:
-    """Return what pairs at the edges of arithmetic show."""
+    """Return the finding for pairs at the edges of arithmetic."""
     pairs = edges_of(pair)
     if isinstance(mechanism, Batched):
-        function = mechanism.function  # one by one, so that an error is an outcome
+        function = mechanism.function  # call it singly, so that an error is an outcome
 
         def one(x: Any) -> Any:
             return function(np.asarray(x)[None])[0]
@@ -250,7 +250,7 @@ def _at_edges(
 
 
 class _Survey:
-    """The draws of all pairs, in one process, and what is counted of them."""
+    """The draws of all pairs, in one process, and their counts."""
 
     def __init__(
         self,
@@ -321,7 +321,7 @@ class _Survey:
                     continue
                 outcomes = worker.do(Subject.draw, 2 * k + which, left[which])
                 if outcomes is None:
-                    # the others would be draws given that their batch did not fail
+                    # Stop: the other draws would be biased to batches that succeed.
                     self.short = "a batch failed"
                     return False
                 left[which] -= len(outcomes)
@@ -352,7 +352,7 @@ class _Survey:
             each[which].add(y - x if is_noise else y, batched=batch)
 
     def conduct(self) -> Finding:
-        """Return what the mechanism did beside answering."""
+        """Return the finding on anything that the mechanism did besides answering."""
         known = [label for label in self._kinds if label.startswith("raises")]
         total = self._total
         for label in known:
@@ -376,7 +376,7 @@ class _Survey:
         )
 
     def finding(self, check: str, level: float) -> Finding:
-        """Return what a check of privacy or precision found."""
+        """Return the finding of a check of privacy or precision."""
         every = self._events[check]
         if self.short or not every or not self._tested:
             return Finding(
@@ -393,6 +393,6 @@ class _Survey:
         return replace(found, data={**found.data, **shown.data})
 
     def law(self, level: float) -> Finding:
-        """Return what the tables of the first pair found."""
+        """Return the finding of the tables of the first pair."""
         once = list({id(t): t for each in self._tables for t in each}.values())
         return _law.finding(once, self._no_number, level, self._pairs[0].text)

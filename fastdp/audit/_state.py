@@ -1,7 +1,7 @@
-"""The same noise, drawn twice: over forks, threads, copies, seeds, calls.
+"""Checks whether noise is drawn twice: by forks, threads, copies, seeds, calls.
 
-Two runs of draws that ought to be independent are compared entry by entry. How often
-independent outputs are equal is bounded by pairs of outputs of one process.
+Two runs of draws that should be independent are compared entry by entry. Pairs of
+outputs of one process bound how often independent outputs are equal.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from fastdp.audit._findings import Finding
 from fastdp.audit._outcomes import Outcomes, joined
 from fastdp.audit._worker import Batched, LostError, Subject, Worker
 
-#: Draws of each run that is compared, and pairs that bound how often outputs agree.
+#: Draws of each compared run; pairs of outputs that bound how often they are equal.
 _RUN, _PAIRS = 256, 2048
 
-#: The runs that are compared.
+#: Descriptions of the compared runs.
 COMPARED = {
     "fork": "two processes forked from one",
     "threads": "two threads",
@@ -42,12 +42,12 @@ COMPARED = {
 
 TRIED = "the same draws from " + "; ".join(COMPARED.values())
 
-#: One row an outcome.
+#: One row for each outcome.
 Rows = np.ndarray
 
 
 def rows_of(outcomes: Outcomes) -> Rows:
-    """Return one integer row an outcome: its kind and the bits of its numbers."""
+    """Return one row of integers for each outcome: its kind and its numbers' bits."""
     kinds = np.array([hash_of(label) for label in outcomes.labels])[outcomes.kinds]
     bits = np.ascontiguousarray(outcomes.values, np.float64).view(np.int64)
     return np.column_stack([kinds, bits.reshape(len(outcomes), -1)])
@@ -62,7 +62,7 @@ def hash_of(label: str) -> int:
 
 
 def _drawn(subject: Subject, at: int, n: int) -> Outcomes:
-    """Return the outcomes of n draws, in as few calls as it takes."""
+    """Return the outcomes of n draws, in as few calls as possible."""
     parts: list[Outcomes] = []
     while left := n - sum(map(len, parts)):
         found = subject.draw(at, left)
@@ -88,7 +88,7 @@ def noise(outcomes: Outcomes, x: Any) -> np.ndarray | None:
 
 
 def pairs(subject: Subject) -> list[int]:
-    """Return how often two outputs of one process agree, and two of their noise."""
+    """Return how often two outputs of one process are equal, and two noises."""
     found = []
     for at in (0, 1):
         outcomes = _drawn(subject, at, 2 * _PAIRS)
@@ -99,7 +99,7 @@ def pairs(subject: Subject) -> list[int]:
 
 
 def in_forks(work: Callable[[], Any]) -> list[Any]:
-    """Return what a function returns in each of two processes forked from this one."""
+    """Return the results of a function in two processes forked from this one."""
     found = []
     for _ in range(2):
         receiving, sending = os.pipe()
@@ -154,7 +154,7 @@ def copies(original: Any, how: str) -> tuple[Any, Any] | None:
         "pickle": lambda m: pickle.loads(pickle.dumps(m)),
     }
     try:
-        # two copies: an original may be a function, which has none
+        # Use two copies: the original may be a function, which cannot be copied.
         if how == "pickle":
             first, second = makes[how](original), makes[how](original)
         else:
@@ -185,7 +185,7 @@ def seeded(subject: Subject, how: str) -> list[Rows]:
 
 
 def called(subject: Subject) -> list[Rows]:
-    """Return two runs after each other: of two calls, if batched, else in turn."""
+    """Return two consecutive runs: two calls if batched, else alternating draws."""
     found = _run(subject), _run(subject)
     both = np.concatenate(found)
     if isinstance(subject.mechanism, Batched):
@@ -194,14 +194,14 @@ def called(subject: Subject) -> list[Rows]:
 
 
 def of_both(subject: Subject) -> list[np.ndarray] | None:
-    """Return noise of the first input and of the second; None for other outputs."""
+    """Return the noise of both inputs; None if outputs are not numbers."""
     both = [noise(_drawn(subject, at, _RUN), subject.inputs[at]) for at in (0, 1)]
     found = [each for each in both if each is not None]
     return found if len(found) == 2 else None
 
 
 def recurring(subject: Subject) -> list[np.ndarray] | None:
-    """Return what a generator's recurrence predicts, and outputs; None for others."""
+    """Return predictions of a generator's recurrence, and outputs; None if none."""
     x = np.asarray(subject.inputs[0])
     if x.dtype.kind not in "biu" or x.ndim:
         return None
@@ -228,7 +228,7 @@ TASKS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 
 
 def equal_rows(first: Rows, second: Rows) -> int:
-    """Return how many rows are equal, entry by entry."""
+    """Return the number of equal rows, compared in order."""
     n = min(len(first), len(second))
     if first.shape[1] != second.shape[1]:
         return 0
@@ -236,7 +236,7 @@ def equal_rows(first: Rows, second: Rows) -> int:
 
 
 def check(mechanism: Any, inputs: tuple[Any, Any], level: float) -> Finding:
-    """Return whether runs that ought to be independent agree.
+    """Return the finding whether runs that should be independent agree.
 
     Parameters
     ----------
@@ -254,8 +254,8 @@ def check(mechanism: Any, inputs: tuple[Any, Any], level: float) -> Finding:
             agreeing = max(worker.do(pairs))
     except (LostError, RuntimeError) as error:
         return _not_run(str(error).split("\n")[0])
-    # bounds of how often outputs, or their noise, agree for either input have half of
-    # the level, the runs the other
+    # The bounds on how often outputs, or their noise, agree for either input get half
+    # of the level, and the runs the other half.
     rate = float(rates(np.array([agreeing]), _PAIRS, level / 8)[1][0])
     share = level / 2 / len(TASKS)
     for name, (task, arguments) in TASKS.items():
@@ -270,7 +270,8 @@ def check(mechanism: Any, inputs: tuple[Any, Any], level: float) -> Finding:
             continue
         tried += 1
         equal, n = equal_rows(*runs), min(map(len, runs))
-        # a prediction is one value: of one word, or of two words in either order
+        # A prediction is a single value; there are three: one word, or two words in
+        # either order.
         most, ways = (rate**0.5, 3) if name == "generator" else (rate, 1)
         p = ways * float(bdtrc(equal - 1, n, most)) * (1 + ERROR) if equal else 1.0
         if p <= share:

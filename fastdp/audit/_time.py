@@ -1,8 +1,8 @@
-"""Whether the run time of a call tells the input, or the noise.
+"""Checks whether the run time of a call reveals the input or the noise.
 
-Both inputs are called in pairs whose order is a fair coin, and the outputs of one input
-are compared in pairs of consecutive calls. If time tells nothing, the slower call of a
-pair is either one with probability 1/2, whatever the machine does meanwhile.
+Both inputs are called in pairs whose order is a fair coin, and calls with one input are
+compared in consecutive pairs. If time reveals nothing, each call of a pair is the
+slower one with probability 1/2, whatever else the machine does.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from fastdp.audit._worker import Batched, LostError, Subject, Worker
 #: The clock, in nanoseconds.
 clock: Callable[[], int] = time.perf_counter_ns
 
-#: Pairs of calls between two answers, and those that are not counted.
+#: Report after this many pairs of calls; do not count the first `_WARM` pairs.
 _PAIRS, _WARM = 1024, 64
 
-#: Shares of the calls that are faster than a threshold.
+#: Quantiles of the call times that are used as thresholds.
 _SHARES = (0.5, 0.75, 0.9, 0.95, 0.99, 0.999)
 
-#: Tests of one comparison, and comparisons: inputs, and two of noise for each input.
+#: Number of tests of one comparison; comparisons: inputs, and two of noise for each.
 _TESTS, _COMPARISONS = 1 + len(_SHARES), 5
 
 TRIED = (
@@ -44,7 +44,7 @@ Calls = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def timed(subject: Subject, pairs: int) -> Calls:
-    """Call both inputs in so many pairs, in the mechanism's process."""
+    """Call both inputs in `pairs` pairs, in the mechanism's process."""
     order = np.random.default_rng().integers(0, 2, pairs)
     which = np.stack([order, 1 - order], axis=1).reshape(-1)
     if isinstance(subject.mechanism, Batched):
@@ -77,7 +77,7 @@ def timed(subject: Subject, pairs: int) -> Calls:
 
 
 def _numbers(outputs: list[Any]) -> np.ndarray:
-    """Return the first number of each output; NaN where it has none."""
+    """Return the first number of each output; NaN if it has none."""
     errors = ["" if y is not None else "raises" for y in outputs]
     found = of_calls(outputs, errors)
     if not found.values.shape[1]:
@@ -86,7 +86,7 @@ def _numbers(outputs: list[Any]) -> np.ndarray:
 
 
 def needed(level: float) -> int:
-    """Return the pairs of calls that can tell something: half of them are tested."""
+    """Return the least number of pairs that can show anything; half are tested."""
     runs = 1
     while binomial_p(runs, runs, 0.5) > level / (_TESTS * _COMPARISONS):
         runs += 1
@@ -94,7 +94,7 @@ def needed(level: float) -> int:
 
 
 def check(mechanism: Any, inputs: tuple[Any, Any], pairs: int, level: float) -> Finding:
-    """Return whether time tells the input or the noise.
+    """Return the finding whether time reveals the input or the noise.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def check(mechanism: Any, inputs: tuple[Any, Any], pairs: int, level: float) -> 
 
 
 def finding(calls: Calls, level: float) -> Finding:
-    """Return what the times of pairs of calls say."""
+    """Return the finding from the times of pairs of calls."""
     which, spent, _ = calls
     p, text = min(_tests(calls), default=(1.0, "all times are the same"))
     told = p <= level / (_TESTS * _COMPARISONS)
@@ -153,7 +153,7 @@ def _tests(calls: Calls) -> Iterator[tuple[float, str]]:
     yield from _compared(slow, which.reshape(-1, 2)[:, 0] == 0, "the second input")
     for at in (0, 1):
         own, y = spent[which == at], numbers[which == at]
-        half = len(y) // 4 * 2  # whole pairs
+        half = len(y) // 4 * 2  # half of the calls, in whole pairs
         if half < 2 or not np.isfinite(y).all():
             continue
         middle = np.median(y[:half])
@@ -171,7 +171,7 @@ def _tests(calls: Calls) -> Iterator[tuple[float, str]]:
 def _compared(
     pairs: np.ndarray, last: np.ndarray, words: str
 ) -> Iterator[tuple[float, str]]:
-    """Yield p-values of pairs of times; `last`: the second of a pair is the marked."""
+    """Yield p-values of pairs of times; `last`: the second of a pair is marked."""
     marked = np.where(last, pairs[:, 1], pairs[:, 0])
     other = np.where(last, pairs[:, 0], pairs[:, 1])
     half = len(pairs) // 2
@@ -191,7 +191,7 @@ def _compared(
 
 
 def welch(first: np.ndarray, second: np.ndarray) -> float:
-    """Return Welch's t of two classes, the largest of several croppings of both."""
+    """Return Welch's t of two classes, the maximum over several croppings of both."""
     both = np.concatenate([first, second])
     found = [0.0]
     for share in (1.0, *_SHARES[2:]):

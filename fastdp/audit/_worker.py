@@ -1,4 +1,4 @@
-"""Calls of a mechanism in a process of its own, which may hang, crash or print."""
+"""Calls of a mechanism in a separate process, which may hang, crash or print."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from fastdp.audit._outcomes import Outcomes, of_array, of_calls
 #: Give up a call after this many seconds.
 PATIENCE = 30.0
 
-#: Draws that a batched mechanism makes in one call, and numbers of its inputs.
+#: Maximum draws of a batched mechanism in one call; maximum numbers of its input.
 BATCH, _NUMBERS = 2**15, 2**22
 
-#: Calls of another mechanism between two answers.
+#: Calls of a mechanism that is not batched between two answers of the process.
 _CALLS = 2048
 
-#: Seconds after which a process says that calls still return.
+#: A process reports every so many seconds that calls still return.
 _BEAT = 1.0
 
 #: Keep at most this many different remarks.
@@ -49,7 +49,7 @@ class Batched:
 
 @dataclass
 class Subject:
-    """A mechanism and the inputs that it is called with, in its process."""
+    """A mechanism and its inputs, in its process."""
 
     mechanism: Any
     inputs: Sequence[Any]
@@ -57,7 +57,7 @@ class Subject:
     beat: Callable[[], None] = lambda: None
 
     def remark(self, text: str) -> None:
-        """Note what the mechanism did, once."""
+        """Record a remark on the mechanism, once."""
         if len(self.remarks) < _REMARKS:
             self.remarks[text] = None
 
@@ -80,7 +80,7 @@ class Subject:
         return of_array(array)
 
     def one(self, at: int) -> tuple[Any, str]:
-        """Return what one call gave, and the error that it raised or ""."""
+        """Return the result of one call, and the error that it raised or ""."""
         try:
             return self.mechanism(self.inputs[at]), ""
         except (Exception, SystemExit) as error:
@@ -110,7 +110,7 @@ def _dumped(x: Any) -> bytes:
         return b""
 
 
-#: What a process does: a function of the subject and further arguments.
+#: A task of the process: a function of the subject and further arguments.
 Task = Callable[..., Any]
 
 
@@ -118,7 +118,7 @@ def _serve(
     others: Connection, link: Connection, subject: Subject, printed: str
 ) -> None:
     """Do tasks until the link is closed, then end the process."""
-    others.close()  # else the link never ends
+    others.close()  # otherwise the link would never end
     number = os.open(printed, os.O_WRONLY | os.O_APPEND)
     for standard in (1, 2):
         os.dup2(number, standard)
@@ -145,7 +145,7 @@ def _serve(
 
 
 def _beat_of(link: Connection) -> Callable[[], None]:
-    """Return a function that says, now and then, that calls still return."""
+    """Return a function that reports from time to time that calls still return."""
     last, own, lock = time.perf_counter(), os.getpid(), threading.Lock()
 
     def beat() -> None:
@@ -184,13 +184,14 @@ class Worker:
             target=_serve, args=(self._link, other, subject, self._printed)
         )
         with warnings.catch_warnings():
-            # Python 3.12 and later warn of threads, which libraries keep asleep.
+            # Python 3.12 and later warn about forks with threads; those of libraries
+            # are idle.
             warnings.simplefilter("ignore", DeprecationWarning)
             self._process.start()
         other.close()
 
     def do(self, task: Task, *arguments: Any) -> Any:
-        """Return what a task returns in the process.
+        """Return the result of a task in the process.
 
         Raises
         ------
@@ -200,7 +201,7 @@ class Worker:
         try:
             self._link.send((task, arguments))
             message = None
-            while message is None:  # a beat
+            while message is None:  # a report that calls still return
                 if not self._link.poll(self._patience):
                     self.close()
                     raise LostError(f"hangs: no answer in {self._patience:g} seconds")
