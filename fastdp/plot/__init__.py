@@ -1,10 +1,10 @@
 """Pictures (they need matplotlib: ``pip install "fastdp[plot]"``).
 
-Figures are made without pyplot: no window opens and no state is kept. They show what
-was released, or what accountants say, and nothing else: drawing costs no privacy.
+Figures are made without pyplot: no window opens and no state is kept. They show only
+released values or accountants' results, so drawing costs no privacy.
 
-In pictures of accounting every number is an accountant's, hence a bound. What is no
-bound is given apart, drawn dashed, and called an approximation in the legend.
+In pictures of accounting every number comes from an accountant and is a bound. Other
+numbers are given separately, drawn dashed, and called approximations in the legend.
 """
 
 from fastdp import _public

@@ -1,4 +1,4 @@
-"""Pictures of what accountants say: profiles, compositions, trade-off curves."""
+"""Pictures of accountants' results: profiles, compositions, trade-off curves."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 _PROFILE = np.logspace(-12, -1, 45)
 _LINES = np.concatenate([np.logspace(-9, -2, 15), np.linspace(0.015, 0.995, 50)])
 
-#: Points of a trade-off curve.
+#: False-positive rates at which a trade-off curve is drawn.
 _RATES = np.linspace(0, 1, 501)
 
 
-#: The same in an overview, which has a second for all its pictures: deltas that exact
-#: accountants read one by one, and lines that are each a bound, the fewer the coarser.
+#: The same for an overview, which should take about a second: exact accountants compute
+#: each delta separately, and each line is a bound, so fewer lines are only coarser.
 _OVERVIEW = np.concatenate([np.logspace(-12, -2, 9), [0.02, 0.05, 0.1]])
 _FEW_LINES = _LINES[::3]
 
-#: How marks of what was asked look.
+#: Style of the marks for the given delta, count and target.
 _MARK: dict[str, Any] = {"color": "0.3", "linestyle": ":", "linewidth": 1.0}
 _AIM = {**_MARK, "linestyle": "-."}
 
-#: How far above the asked epsilon, or the target, an overview shows curves.
+#: An overview shows curves up to this multiple of the epsilon, or of the target.
 _REACH = 4.0
 
 
 class Accountant(Protocol):
-    """What an accountant of ``fastdp.accounting`` does, as far as it is drawn."""
+    """The methods of an accountant of ``fastdp.accounting`` that pictures need."""
 
     def compose(self, event: Any, count: int = 1) -> Any:
         """Add `count` times `event`."""
@@ -197,7 +197,7 @@ def profile(
 
 
 class TradeOff(Protocol):
-    """What a trade-off function does, as far as it is drawn."""
+    """The part of a trade-off function that pictures need."""
 
     def __call__(self, false_positive_rate: npt.ArrayLike) -> Floats:
         """Return the least false-negative rate at each rate."""
@@ -285,7 +285,7 @@ def overview(
     count: int,
     target: float | None = None,
 ) -> Figure:
-    """Draw what several notions say of a composition: all pictures in one.
+    """Draw the bounds of several notions for a composition: all pictures in one.
 
     The asked delta and count, and the target, are marked. What lies far above them
     is left out: it says nothing about what was asked.
@@ -379,7 +379,7 @@ def _together(
     count: int,
     reading: tuple[float, float],
 ) -> Figure:
-    """Give pictures of one composition one title and one legend, below them all."""
+    """Give all pictures of one composition a common title, and a legend below them."""
     shown: dict[str, Any] = {}
     for axes in panels:
         axes.get_legend().remove()
@@ -422,7 +422,7 @@ def _open_units(name: str, values: npt.ArrayLike) -> Floats:
 def epsilon_of(
     make: Callable[[], Accountant], event: object, count: int, delta: float
 ) -> float:
-    """Return epsilon of `count` times `event`, NaN where there is no bound."""
+    """Return epsilon of `count` times `event`, NaN if there is no bound."""
     accountant = make()
     try:
         accountant.compose(event, count)
@@ -434,11 +434,11 @@ def epsilon_of(
 def _epsilons(accountant: Accountant, deltas: Floats) -> Floats:
     """Return epsilon at each delta, NaN where the accountant has no bound."""
     profile = getattr(accountant, "epsilon_profile", None)
-    if profile is not None:  # bounds from both sides: the upper ones are the claim
+    if profile is not None:  # it has lower and upper bounds: draw the upper ones
         upper = np.asarray(profile(deltas)[1])
         return np.where(np.isfinite(upper), upper, np.nan)
     together = getattr(accountant, "epsilons", None)
-    if together is not None:  # one search for all of them
+    if together is not None:  # one search for all deltas
         with contextlib.suppress(UnsupportedEventError):
             return np.asarray(together(deltas))
     return np.array([_epsilon_or_nan(accountant, d) for d in deltas.tolist()])
@@ -449,13 +449,13 @@ def _curve(subject: Accountant | TradeOff) -> Floats:
     if callable(subject):
         return np.asarray(subject(_RATES))
     bounds = getattr(subject, "trade_off_bounds", None)
-    if bounds is not None:  # which knows the exact function
+    if bounds is not None:  # the accountant knows the exact function
         return np.asarray(bounds(points=8).lower(_RATES))
     return _least_misses(_LINES, _epsilons(subject, _LINES))
 
 
 def _quick_curve(subject: Any, largest: float) -> Any:
-    """Return what `trade_off` draws fast: a few lines, of epsilons up to `largest`."""
+    """Return a coarse subject for `trade_off`: few lines, epsilons up to `largest`."""
     deltas_at = getattr(subject, "delta_profile", None)
     if callable(subject):
         return subject
@@ -478,7 +478,7 @@ def _line_of(epsilon: float, delta: float) -> Floats:
 
 
 def _least_misses(deltas: Floats, epsilons: Floats) -> Floats:
-    """Return the false-negative rates that epsilons at `deltas` leave to a test."""
+    """Return lower bounds on false-negative rates, from epsilons at `deltas`."""
     known = np.isfinite(epsilons)
     grown = np.exp(np.minimum(epsilons[known], 700))[:, None]
     kept = 1 - deltas[known][:, None]
@@ -491,13 +491,13 @@ def _least_misses(deltas: Floats, epsilons: Floats) -> Floats:
 def drawn_line(
     axes: Axes, name: str, x: Any, y: npt.ArrayLike, *, dashed: bool = False
 ) -> None:
-    """Draw a line with its name; what is no bound dashed, and named as such."""
+    """Draw a line with its name; approximations are dashed and named as such."""
     label = f"{name} (approximation)" if dashed else name
     axes.plot(
         x,
         np.asarray(y, dtype=np.float64),
         linestyle="--" if dashed else "-",
-        linewidth=max(1.2, 3.2 - 0.5 * len(axes.lines)),  # equal curves all show
+        linewidth=max(1.2, 3.2 - 0.5 * len(axes.lines)),  # so equal curves stay visible
         label=label.replace("$", r"\$"),
     )
 
@@ -508,7 +508,7 @@ def drawn_axes(axes: Axes) -> Axes:
 
 
 def _named(subjects: Any) -> Mapping[str, Any]:
-    """Return what to draw by its name; one alone is called by its class."""
+    """Return the subjects by name; a single one gets the name of its class."""
     if isinstance(subjects, Mapping):
         return subjects
     return {type(subjects).__name__: subjects}
@@ -517,7 +517,7 @@ def _named(subjects: Any) -> Mapping[str, Any]:
 def _mark(
     axes: Axes, *, delta: float | None = None, target: float | None = None
 ) -> None:
-    """Mark what was asked: a delta on the abscissa, an epsilon on the ordinate."""
+    """Mark the given delta on the x axis and the target epsilon on the y axis."""
     if delta is not None:
         axes.axvline(delta, **_MARK, label=f"delta {float(delta):.6g}")
     if target is not None:
@@ -525,7 +525,7 @@ def _mark(
 
 
 def _entitle(axes: Axes, subjects: Mapping[str, Any], delta: float | None) -> None:
-    """Give a picture of one composition its title; several have their names."""
+    """Set the title of a picture of one composition; several need none."""
     titles = {title_of(subject) for subject in subjects.values()}
     if len(titles) == 1:
         one = next(iter(subjects.values()))
@@ -534,7 +534,7 @@ def _entitle(axes: Axes, subjects: Mapping[str, Any], delta: float | None) -> No
 
 
 def finished(axes: Axes) -> Figure:
-    """Return the figure of the axes, with a legend beside the data."""
+    """Return the figure of the axes, with a legend next to the data."""
     if axes.lines:
         axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1.01, 0.5))
     figure: Figure = axes.figure

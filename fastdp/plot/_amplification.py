@@ -259,7 +259,7 @@ def epsilon_against_iterations(
     if not places:
         raise ParameterError("counts must not be empty")
     axes = drawn_axes(axes)
-    one = last(1)  # a single step, which is released in any case
+    one = last(1)  # a single step, which is always released
     for name, event_of in (
         ("every iterate released", lambda count: (one, count)),
         ("last iterate only", lambda count: (last(count), 1)),
@@ -274,7 +274,7 @@ def epsilon_against_iterations(
 
 
 def _closed_form(local_epsilon: Real, clients: int, delta: float) -> float:
-    """Return the closed form, NaN where its condition is not met."""
+    """Return the closed form, or NaN if its condition is not met."""
     from fastdp.accounting.amplification import shuffled_closed_form_epsilon
 
     try:

@@ -16,18 +16,18 @@ from fastdp.plot._titles import reports_title
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: More categories than this are drawn as points, without their names.
+#: Draw more categories than this as points, without their names.
 _NAMED = 60
 
-#: Longest name below a bar, in letters.
+#: Cut names below a bar after this many letters.
 _LETTERS = 24
 
-#: So many letters fit side by side; more names are turned.
+#: Turn the names if their number times the longest length exceeds this.
 _ACROSS = 70
 
 
 class Estimate(Protocol):
-    """What a frequency oracle's ``estimate`` returns, as far as it is drawn."""
+    """The part of a frequency oracle's estimate that pictures need."""
 
     @property
     def counts(self) -> npt.NDArray[np.float64]:
@@ -135,7 +135,7 @@ def most_frequent(
     Raises
     ------
     DTypeError, ParameterError
-        `top` is no int >= 1.
+        `top` is not an int >= 1.
     """
     if top is None:
         return np.arange(len(counts))
@@ -155,8 +155,8 @@ def _names(categories: Sequence[object] | None, number: int) -> Sequence[object]
 
 
 def short_name(name: object) -> str:
-    """Return a name as it may stand beside an axis."""
+    """Return a name in a form that fits next to an axis."""
     text = str(name)
-    # Mathematical notation is not wanted in a name.
+    # Escape dollar signs: matplotlib would read them as math.
     shown = text if len(text) <= _LETTERS else text[: _LETTERS - 1] + "\u2026"
     return shown.replace("$", r"\$")

@@ -1,4 +1,4 @@
-"""Pictures of groups: what was released of each, and which may be shown at all."""
+"""Pictures of groups: their released statistics, and which of them are shown."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 
-#: More groups than this are drawn without their names.
+#: Draw more groups than this without their names.
 _NAMED = 60
 
-#: What a release of moments has an interval of.
+#: Statistics of a release of moments that have intervals.
 _STATISTICS = ("count", "sum", "mean", "variance")
 
-#: Where a curve of probabilities ends: this far from 1.
+#: A curve of probabilities ends at 1 minus this.
 _CERTAIN = 1e-3
 
-#: And so many points it has at most.
+#: Maximum number of points of a curve of probabilities.
 _POINTS = 2000
 
 
@@ -127,7 +127,7 @@ def intervals(
 
 
 def keep_probability(mechanisms: Any, *, delta: float | None = None) -> Figure:
-    """Draw how likely a key is shown, against the number of its users.
+    """Draw the probability that a key is shown against its number of users.
 
     Parameters
     ----------
@@ -196,7 +196,7 @@ def keep_probability(mechanisms: Any, *, delta: float | None = None) -> Figure:
 
 
 def _names(result: Any) -> Sequence[object] | None:
-    """Return what a release calls its groups; None where it does not say."""
+    """Return the names of a release's groups, or None if it has none."""
     if not hasattr(result, "plan"):
         return getattr(result, "keys", None)
     if _is_histogram(result):
@@ -244,7 +244,7 @@ def _read(
 
 
 def _is_histogram(result: Any) -> bool:
-    """Tell whether a release is of the bins of all records, and nothing else."""
+    """Tell whether a release has only the bins of a histogram of all records."""
     plan = result.plan
     return not plan.by and {*plan.mechanisms()} == {
         name for name in plan.mechanisms() if name.endswith("_histogram")
@@ -270,7 +270,7 @@ def _dots(names: list[Any], middle: Floats, low: Floats, high: Floats) -> Figure
 
 
 def cost_line(released: list[Any], events: list[Any], delta: float | None) -> str:
-    """Return what releases cost, as a line: of one, or of each where all cost alike."""
+    """Return the cost of one release, or of each if all have equal cost, as a line."""
     first = events[0]
     if any(event != first for event in events):
         return f"{len(events)} releases of different cost"
@@ -282,14 +282,14 @@ def cost_line(released: list[Any], events: list[Any], delta: float | None) -> st
     made = "" if mechanism is None else f"{type(mechanism).__name__}, "
     unit = getattr(released[0], "unit", "")
     relation = f"{words_of(first.neighboring_relation)} {unit}".strip()
-    # A delta for keys is no noise.
+    # The event of the delta for keys is not noise.
     kinds = kinds_of(first).replace(", ApproximateDP", "")
     parts = [f"{each}{made}{kinds} noise", relation, _claim(first, delta)]
     return ", ".join(filter(None, parts))
 
 
 def _claim(event: Any, delta: float | None) -> str:
-    """Return epsilon at `delta`; without one the pure epsilon, or else rho."""
+    """Return epsilon at `delta`; without a delta, pure epsilon, or else rho."""
     from fastdp.accounting.guarantees import event_epsilon, event_rho
 
     try:
@@ -316,7 +316,7 @@ def _named(m: Any, delta: float | None) -> str:
 
 
 def _users_until(m: Any, probability: float) -> int:
-    """Return the least number of users for which a key is shown so often."""
+    """Return the least number of users at which a key has this probability."""
     low, high = 0, 1
     while m.probability(high) < probability:
         low, high = high, 2 * high

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 
-#: Epsilon from which on the hybrid mixes the piecewise mechanism in.
+#: The hybrid mechanism uses the piecewise mechanism from this epsilon on.
 _MIXED = 0.61
 
 
@@ -40,7 +40,7 @@ def _hybrid(epsilon: Floats) -> Floats:
     return found
 
 
-#: Others' mechanisms for one number: worst variances for bounds -1 and 1.
+#: Worst variances of published mechanisms for one number with bounds -1 and 1.
 _OTHERS = {
     "Duchi, Jordan, Wainwright": _duchi,
     "piecewise": _piecewise,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-#: More cells than this are drawn at so many places.
+#: Draw at most this many places if there are more cells.
 _POINTS = 2000
 
 
@@ -210,7 +210,7 @@ def running(
 def _banded(
     x: Any, middle: Any, band: Any, labels: tuple[str, str], title: str
 ) -> Figure:
-    """Draw what was released, and a band of two standard errors."""
+    """Draw released values with a band of two standard errors."""
     figure = figure_of(8)
     axes = figure.subplots()
     axes.plot(x, middle, color="C0", linewidth=1.2, label="released")

@@ -1,4 +1,4 @@
-"""What a picture is of, in a line: mechanism, guarantee and neighboring relation."""
+"""Titles of pictures: mechanism, guarantee and neighboring relation in one line."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from typing import Any
 
-#: Longest description of events in a title, in letters.
+#: Maximum length of the description of events in a title, in letters.
 _LETTERS = 70
 
 
 def title_of(subject: Any, delta: float | None = None) -> str:
-    """Return the title of what an accountant, or a trade-off function, says.
+    """Return the title for an accountant or a trade-off function.
 
-    What it has composed, then epsilon at `delta` if it is given, then the relation.
+    It has the composed events, then epsilon at `delta` if given, then the relation.
     """
     from fastdp.exceptions import UnsupportedEventError
 
@@ -31,7 +31,7 @@ def title_of(subject: Any, delta: float | None = None) -> str:
 
 
 def reports_title(estimate: Any) -> str:
-    """Return how many reports an estimate is of and, if it is known, of what."""
+    """Return the number of reports of an estimate and, if known, the mechanism."""
     users = f"{estimate.users:,} reports"
     mechanism = getattr(estimate, "mechanism", None)
     if mechanism is None:
