@@ -1,8 +1,8 @@
-"""What all estimators share: scikit-learn's conventions, bounds, budgets and sums.
+"""Base of the estimators: scikit-learn's conventions, bounds, budgets and sums.
 
-An estimator states the `ClippedSum` mechanisms that its fit releases (`_sums`), from
-public parameters and the number of features alone. Records reach a fit through these
-sums and nothing else: what follows is computed from their noisy values.
+An estimator defines the `ClippedSum` mechanisms that its fit releases (`_sums`) from
+public parameters and the number of features alone. Records reach a fit only through
+these sums: everything else is computed from their noisy values.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ REPLACE = NeighboringRelation.REPLACE_ONE
 class Estimator(ABC):
     """Base of the estimators: parameters, budget, event, and the releases of a fit."""
 
-    #: What scikit-learn calls its kind; None for a transformer.
+    #: Kind of estimator, in scikit-learn's words; None for a transformer.
     _estimator_type: ClassVar[str | None] = None
 
     bounds: tuple[Bound, Bound]
@@ -61,7 +61,7 @@ class Estimator(ABC):
 
     @abstractmethod
     def _sums(self, features: int) -> tuple[ClippedSum, ...]:
-        """Return the mechanisms of all releases of a fit, in their order."""
+        """Return the mechanisms of all releases of a fit, in order."""
 
     # ---- parameters ----------------------------------------------------------
 
@@ -79,7 +79,7 @@ class Estimator(ABC):
         Raises
         ------
         ParameterError
-            A name is none of the constructor's.
+            A name is not an argument of the constructor.
         """
         for name in params:
             if name not in self._names():
@@ -101,7 +101,7 @@ class Estimator(ABC):
         return f"{type(self).__name__}({shown})"
 
     def __sklearn_tags__(self) -> Any:
-        """Return what scikit-learn, which alone asks, knows of an estimator."""
+        """Return scikit-learn's facts on an estimator; only scikit-learn calls this."""
         from sklearn import utils
 
         kind = self._estimator_type
@@ -118,7 +118,7 @@ class Estimator(ABC):
     # ---- cost ----------------------------------------------------------------
 
     def event(self, features: int | None = None) -> Event:
-        """Return the event of one `fit`, of all its releases; it needs no data.
+        """Return the event of one `fit`, with all its releases; it needs no data.
 
         Parameters
         ----------
@@ -149,7 +149,7 @@ class Estimator(ABC):
 
     @property
     def _norm(self) -> int:
-        """The norm that the noise goes with: Laplace L1, Gaussian L2."""
+        """The norm that fits the noise: L1 for Laplace, L2 for Gaussian."""
         return 1 if self.rho is None and self.delta is None else 2
 
     def _positive(self, name: str) -> float:
@@ -173,7 +173,7 @@ class Estimator(ABC):
     # ---- records -------------------------------------------------------------
 
     def _entered(self, X: Any, *, fitted: bool = False) -> Array:
-        """Return records as float64, shape (n, features), and remember the features."""
+        """Return records as float64, shape (n, features), and store the features."""
         if fitted:
             self._require_fit()
         found = matrix(X)
@@ -204,7 +204,7 @@ class Estimator(ABC):
         budgets: str | Iterable[str] | None,
         stream: Stream | None,
     ) -> Fitting:
-        """Return what draws the releases of one fit, with a budget that covers it."""
+        """Return what draws a fit's releases; check that the budgets suffice."""
         unit = check_unit(self.unit)
         if isinstance(unit, Unit):
             raise ParameterError(
@@ -285,7 +285,7 @@ def _law(m: ClippedSum) -> DiscreteGaussian | DiscreteLaplace:
 
 
 def _fact(value: Any) -> Any:
-    """Return a parameter as JSON knows it."""
+    """Return a parameter as JSON types."""
     if isinstance(value, Rows):
         return repr(value)
     if isinstance(value, np.ndarray):
@@ -303,7 +303,7 @@ def _calibrated(
     shares: tuple[Fraction, ...],
     shapes: tuple[tuple[tuple[str, Any], ...], ...],
 ) -> tuple[ClippedSum, ...]:
-    """Return sums whose noise takes shares of an exact budget."""
+    """Return sums whose noise uses the given shares of an exact budget."""
     parts = [(share, dict(shape)) for share, shape in zip(shares, shapes, strict=True)]
 
     def made(rho: Fraction) -> tuple[ClippedSum, ...]:
@@ -331,7 +331,7 @@ def _calibrated(
 
 
 def matrix(x: Any) -> Array:
-    """Return records as float64, shape (n, features): never for a value an error."""
+    """Return records as float64, shape (n, features); no value raises an error."""
     if hasattr(x, "toarray"):
         raise DTypeError("X must be dense, got a sparse matrix: use X.toarray()")
     x = dense(x)
@@ -359,14 +359,14 @@ def matrix(x: Any) -> Array:
 
 
 def dense(x: Any) -> Any:
-    """Return the array of what is none, is no column either, and says it has one."""
+    """Return the array of an object that is neither array nor column but has one."""
     if isinstance(x, np.ndarray) or _doorway.is_data(x) or not hasattr(x, "__array__"):
         return x
     return np.asarray(x)
 
 
 def target(y: Any, n: int) -> Array:
-    """Return targets as float64, shape (n,), NaN where there is none."""
+    """Return targets as float64, shape (n,), NaN for missing ones."""
     if y is None:
         raise ParameterError("requires y to be passed, but the target y is None")
     y = dense(y)
@@ -379,7 +379,7 @@ def target(y: Any, n: int) -> Array:
 
 
 class Box(NamedTuple):
-    """Public bounds as center and half of the width, one entry a feature."""
+    """Public bounds as center and half width, with one entry for each feature."""
 
     center: Array
     half: Array
@@ -402,7 +402,7 @@ class Box(NamedTuple):
     def scaled(self, x: Array) -> Array:
         """Return records in units of the box, clamped to [-1, 1]; NaN stays.
 
-        Each number by itself: no record's rounding depends on another.
+        Each number is scaled by itself: no record's rounding depends on another.
         """
         with np.errstate(over="ignore", invalid="ignore"):
             return np.clip((x - self.center) / self.half, -1, 1)

@@ -19,13 +19,13 @@ from fastdp.ledger import Ledger
 from fastdp.mechanisms import ClippedSum
 from fastdp.tables import Rows
 
-#: Step of the grid that counts and coordinates, in [-1, 1], lie on.
+#: Step of the grid for counts and coordinates in [-1, 1].
 _STEP = Fraction(1, 2**24)
 
-#: Variance of centers around the mean of all records that noise is weighed against.
+#: Assumed variance of centers around the mean of all records, for shrinking noisy ones.
 _SPREAD = 0.1
 
-#: Numbers of public points that are tried as first centers.
+#: Bound on the work for choosing first centers among random public points.
 _TRIED = 2**21
 
 
@@ -105,7 +105,7 @@ class KMeans(Estimator):
         self.init = init
 
     def _weight(self, features: int) -> Fraction:
-        """Return the weight of a count beside a coordinate: least error of a center."""
+        """Return the weight of a count, relative to a coordinate, of least error."""
         least = (features / 4) ** (1 / 3 if self._norm == 1 else 1 / 4)
         return Fraction(round(64 * least) or 1, 64)
 
@@ -160,7 +160,7 @@ class KMeans(Estimator):
         return self
 
     def _moved(self, noisy: Array, std: float, weight: float, spare: Array) -> Array:
-        """Return noisy means of clusters, drawn to that of all where noise is large."""
+        """Return noisy means of clusters, shrunk to that of all if noise is large."""
         count = noisy[:, 0] / weight
         total = max(count.sum(), 1.0)
         noise = len(count) * (std / total) ** 2
@@ -189,7 +189,8 @@ class KMeans(Estimator):
     def score(self, X: Any, y: Any = None) -> float:
         """Return the sum of squared distances to the nearest center, negated.
 
-        Without noise, in halves of the bounds' width; records with NaN are left out.
+        No noise is added. The unit is half the bounds' width; records with NaN are
+        left out.
         """
         x, centers = self._placed(X)
         return -float(np.nansum(distances(x, centers).min(axis=1)))
@@ -201,7 +202,7 @@ class KMeans(Estimator):
 
 
 def distances(x: Array, centers: Array) -> Array:
-    """Return squared distances, shape (n, k), each record's by its own coordinates."""
+    """Return squared distances, shape (n, k); each depends on its own record alone."""
     out = np.zeros((len(x), len(centers)))
     for j in range(x.shape[1]):
         out += (x[:, j, None] - centers[:, j]) ** 2
@@ -216,7 +217,7 @@ def nearest(x: Array, centers: Array) -> Array:
 
 @functools.lru_cache(maxsize=64)
 def spread_out(clusters: int, features: int) -> Array:
-    """Return public points of [-1, 1]^d, far from each other and from the walls."""
+    """Return public points of [-1, 1]^d, far from each other and from the boundary."""
     tried = max(1, min(4_000, _TRIED // (clusters**2 * features)))
     rng = np.random.default_rng(1)
     best, found = -np.inf, np.zeros((clusters, features))

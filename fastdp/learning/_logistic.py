@@ -22,10 +22,10 @@ from fastdp.mechanisms import ClippedSum
 from fastdp.mechanisms._keys import items_of
 from fastdp.tables import Rows
 
-#: Shares of the releases, and the longest weights for records of length 1.
+#: Shares of the budget for the releases; maximum norm of weights for unit records.
 _SHARES, _LONGEST = (Fraction(7, 20), Fraction(3, 20), Fraction(1, 2)), 16.0
 
-#: Step of the grid that rows lie on.
+#: Step of the grid for rows.
 _STEP = Fraction(1, 2**16)
 
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(60)
@@ -128,7 +128,7 @@ class LogisticRegression(Estimator):
         return len(classes) if len(classes) > 2 else 1
 
     def _length(self, features: int) -> float:
-        """Return the length that records with their 1 are divided by."""
+        """Return the length by which records, with their constant 1, are divided."""
         square = features / 3
         if self.data_norm is not None:
             square = self._positive("data_norm") ** 2
@@ -178,8 +178,8 @@ class LogisticRegression(Estimator):
     ) -> Self:
         """Fit the model by three releases.
 
-        Parameters, errors and privacy are those of `LinearRegression.fit`, but that `y`
-        holds classes. In a ledger each release is a label of its own, `label` with
+        Parameters, errors and privacy are those of `LinearRegression.fit`, except that
+        `y` holds classes. In a ledger each release has its own label, `label` with
         "1/3" and so on.
         """
         one_index(X=X, y=y)
@@ -213,7 +213,7 @@ class LogisticRegression(Estimator):
         own = share * products.rows(z)
         rows = np.column_stack([own, *(u / 2 for u in signed)])
         noisy, std = fitting.release(0, rows), fitting.sums[0].std
-        n = float(len(z))  # public where a record is replaced
+        n = float(len(z))  # public if records are replaced
         if self._relation is not REPLACE:
             n, noisy = max(noisy[0], 1.0), noisy[1:]
         n = max(n, 1.0)
@@ -230,7 +230,7 @@ class LogisticRegression(Estimator):
                 c, r = egg(float(np.linalg.norm(w)), self._relation is REPLACE)
                 center = c * w / (np.linalg.norm(w) or 1)
                 row = (logistic(-dots(u, w))[:, None] * u - center) / r
-                row[~z.any(axis=1)] = 0  # a record that is left out
+                row[~z.any(axis=1)] = 0  # records that are left out
                 parts.append(row)
                 known.append((r, center * n if self._relation is REPLACE else 0))
             noisy = fitting.release(i, np.column_stack(parts))
@@ -293,9 +293,10 @@ def checked_classes(classes: Any) -> list[Any]:
 
 
 def labels_of(y: Any) -> Array:
-    """Return labels as an array; of what may hold nulls as objects, by its type alone.
+    """Return labels as an array: of objects if their type allows nulls.
 
-    As numbers a null would make floats of all integers, and large ones equal.
+    In an array of numbers, one null would turn all integers into floats, and large
+    ones could become equal.
     """
     y = dense(y)
     if len(getattr(y, "columns", ())) == 1:  # a frame
@@ -313,9 +314,9 @@ def labels_of(y: Any) -> Array:
 
 
 def coded(y: Any, classes: list[Any], n: int) -> Array:
-    """Return the place of each record's class, -1 where it is none.
+    """Return the place of each record's class, -1 if it is not a class.
 
-    Each entry is read by itself, whatever another is.
+    Each entry is read by itself: no other entry changes its class.
     """
     if y is None:
         raise ParameterError("requires y to be passed, but the target y is None")
@@ -346,7 +347,7 @@ def logistic(t: Any) -> Array:
 
 
 def dots(u: Array, w: Array) -> Array:
-    """Return the products of rows, each by its own numbers in one order."""
+    """Return the products of rows with w; each depends on its own row alone."""
     out = np.zeros(len(u))
     for j in range(u.shape[1]):
         out += u[:, j] * w[..., j]
@@ -357,7 +358,7 @@ def dots(u: Array, w: Array) -> Array:
 def egg(length: float, centered: bool) -> tuple[float, float]:
     """Return c and r: the points s(-w u) u, |u| <= 1, lie within r of c w/|w|.
 
-    For accuracy alone: `ClippedSum` checks the rows.
+    It affects accuracy only: `ClippedSum` bounds the rows.
     """
     cosine = np.linspace(-1, 1, 401)
     reach = logistic(-length * cosine)

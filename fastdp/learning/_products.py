@@ -1,4 +1,4 @@
-"""Sums of products of a record's numbers, from which least squares and axes follow."""
+"""Sums of products of a record's numbers, for least squares and principal axes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from fastdp.learning._base import Array
 class Products:
     """The products z_i z_j, i <= j, of each record's z as one row of bounded norm.
 
-    z is free numbers in [-1, 1], with `constant` a one after them, and with `target`
-    one more, whose own square is left out. Rows are weighed down to the public
-    `radius`, that of free numbers of this L2 norm (None: uniform in the box), and the
-    weight depends on them alone: so a fit of the target on them stays unbiased.
+    z has free numbers in [-1, 1], then a one if `constant`, and then the target if
+    `target`, whose own square is left out. Rows are scaled down to the public `radius`,
+    that of free numbers with the given L2 norm (None: uniform in the box). The scale
+    depends on the free numbers alone, so a fit of the target on them stays unbiased.
     """
 
     def __init__(
@@ -31,18 +31,18 @@ class Products:
         self._norm, self._target = norm, target
         self.width = free + constant + target
         i, j = np.triu_indices(self.width)
-        last = len(i) - target  # not the target's square
+        last = len(i) - target  # leaves out the target's square
         self._i, self._j = i[:last], j[:last]
-        # In L2 an entry off the diagonal stands for two of the matrix.
+        # In L2 an off-diagonal entry stands for two entries of the matrix.
         root = math.sqrt(2) if norm == 2 else 1.0
         self._factor = np.where(self._i < self._j, root, 1.0)
         square = free / 3 if length is None else length**2
-        absolute = math.sqrt(0.75 * free * square)  # of a record uniform in the box
+        absolute = math.sqrt(0.75 * free * square)  # L1 norm, uniform in the box
         self.radius = float(self._length(constant + square, constant + absolute))
 
     @property
     def shape(self) -> dict[str, Any]:
-        """Radius and dimension of the sum, as `ClippedSum` takes them."""
+        """Radius, dimension and norm of the sum, as arguments of `ClippedSum`."""
         norm = {"norm": self._norm}
         return {"radius": self.radius, "dimension": len(self._i), **norm}
 
@@ -53,9 +53,9 @@ class Products:
         return np.sqrt(square**2 + 2 * self._target * square)
 
     def rows(self, inner: Array, target: Array | None = None) -> Array:
-        """Return each record's row, by its own numbers; one with NaN is a row of 0."""
+        """Return each record's row, from its own numbers; zeros for one with NaN."""
         square, absolute = np.zeros(len(inner)), np.zeros(len(inner))
-        for column in inner.T:  # in one order: no record's sum depends on others
+        for column in inner.T:  # fixed order: no record's sum depends on others
             square += column**2
             absolute += np.abs(column)
         length = self._length(square, absolute)
