@@ -1,6 +1,6 @@
 """fastdp under other libraries: one module for each, which loads its library on use.
 
-Each has an extra of its name: ``pip install "fastdp[dp_accounting]"`` and ``from
+Each has an extra with its name: ``pip install "fastdp[dp_accounting]"`` and ``from
 fastdp.adapters import dp_accounting``. docs/howto/be_a_backend.md.
 """
 

@@ -1,4 +1,4 @@
-"""Loading a library, and a warning where its version was not tested."""
+"""Loads a library, and warns if its version was not tested."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fastdp.exceptions import FastDPError
 
 
 def load(module: str, *, package: str, tested: tuple[str, str]) -> Any:
-    """Return a library's module, or None where it is not installed.
+    """Return a library's module, or None if it is not installed.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def load(module: str, *, package: str, tested: tuple[str, str]) -> Any:
 
 
 def require(library: Any, extra: str) -> None:
-    """Raise where a library is not installed."""
+    """Raise an error if a library is not installed."""
     if library is None:
         raise FastDPError(
             f'fastdp.adapters.{extra} needs its library: pip install "fastdp[{extra}]"'

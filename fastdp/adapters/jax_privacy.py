@@ -23,7 +23,7 @@ __all__ = ["PldAccountantConfig", "gaussian_privatizer", "mechanism"]
 
 
 class PldAccountantConfig(_Config):  # type: ignore[misc]
-    """What its training accountants and calibrations take, for proved bounds.
+    """Configuration of jax-privacy's accountants and calibrations, for proved bounds.
 
     Its argument, a discretization, has no effect.
     """
@@ -43,18 +43,18 @@ def mechanism(*, stddev: Real, sensitivity: Real, coordinates: int) -> Gaussian:
     Parameters
     ----------
     stddev : int, float, Fraction or Decimal
-        Standard deviation of each entry, > 0; the noise has more by a part of less than
-        1e-6, so that its ratio to what a record moves on the grid is no smaller.
+        Standard deviation of each entry, > 0. The noise is larger by a relative amount
+        below 1e-6, to make up for the rounding of records to the grid.
     sensitivity : int, float, Fraction or Decimal
-        How far one record moves the sum in the L2 norm, > 0: the clipping norm, and
-        twice that for a record replaced.
+        Largest change of the sum by one record in the L2 norm, > 0: the clipping norm,
+        or twice that if records are replaced.
     coordinates : int
         Entries of all parameters together, >= 1.
     """
     sigma = _validate.positive("stddev", stddev)
     moved = _validate.positive("sensitivity", sensitivity)
     noise = Gaussian(sigma, sensitivity=moved, coordinates=coordinates)
-    step: Any = noise.event()  # with the rounding to the grid
+    step: Any = noise.event()  # includes the rounding to the grid
     wider = Fraction(step.sensitivity) / step.sigma * sigma / moved
     exact = sigma * wider * (1 + Fraction(1, 2**40))
     return Gaussian(exact, sensitivity=moved, coordinates=coordinates)
@@ -98,7 +98,7 @@ def gaussian_privatizer(
             "prng_key must be None (fresh randomness from the operating system), got "
             f"{type(prng_key).__name__}: whoever knows a key knows the noise"
         )
-    mechanism(stddev=stddev, sensitivity=sensitivity, coordinates=1)  # refuses bad ones
+    mechanism(stddev=stddev, sensitivity=sensitivity, coordinates=1)  # check arguments
     import jax
     import optax
     from jax.experimental import io_callback

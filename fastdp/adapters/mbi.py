@@ -103,8 +103,8 @@ def measure(
 def _counts(dataset: Any, clique: Sequence[Any]) -> np.ndarray[Any, Any]:
     """Return a marginal as integers, in mbi's order of cells.
 
-    mbi's own is in float32, which skips integers from 2**24 on, and raises for a record
-    outside the domain.
+    mbi itself computes it in float32, which cannot hold all integers above 2**24, and
+    raises an error for a record outside the domain.
     """
     place = np.zeros(dataset.records, np.int64)
     inside = np.ones(dataset.records, bool)

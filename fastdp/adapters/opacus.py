@@ -26,7 +26,7 @@ __all__ = ["Accountant", "DPOptimizer", "PrivacyEngine"]
 
 _SEED = "whoever knows a seed knows the noise"
 
-#: opacus's options: what is taken, and why nothing else is.
+#: Options of opacus: the accepted values, and why no others are.
 _TAKEN: dict[str, tuple[tuple[Any, ...], str]] = {
     "generator": ((None,), _SEED),
     "noise_generator": ((None,), _SEED),
@@ -88,7 +88,7 @@ class Accountant(_Accountant):  # type: ignore[misc]
         return float(total.epsilon(delta))
 
     def get_optimizer_hook_fn(self, sample_rate: float) -> Callable[[Any], None]:
-        """Return what counts a step of an optimizer, ours or opacus's."""
+        """Return a function that counts a step of an optimizer, ours or opacus's."""
 
         def hook(optimizer: Any) -> None:
             _check(accumulated_iterations=optimizer.accumulated_iterations)
@@ -145,18 +145,18 @@ class DPOptimizer(_Optimizer):  # type: ignore[misc]
         self._event: DiscreteGaussianEvent | None = None
         self._workers = _validate.integer("workers", workers, 1)
         super().__init__(optimizer, **options)
-        self.event()  # refuses bad options
+        self.event()  # refuse bad options
 
     @property
     def mechanism(self) -> GradientSum:
-        """What clips, sums and hides, for the present multiplier and bounds."""
+        """The mechanism for the current noise multiplier and clipping bounds."""
         bound = self.max_grad_norm
         bounds = tuple(bound) if isinstance(bound, (list, tuple)) else bound
         shapes = tuple(tuple(p.shape) for p in self.params)
         return _mechanism(self.noise_multiplier, bounds, shapes)
 
     def event(self) -> DiscreteGaussianEvent:
-        """Return the event of the last step, or of the first before it is made."""
+        """Return the event of the last step, or of the first one before any step."""
         return self._event or self.mechanism.event()
 
     def clip_and_accumulate(self) -> None:
@@ -224,13 +224,13 @@ class PrivacyEngine(_Engine):  # type: ignore[misc]
     def _prepare_data_loader(self, data_loader: Any, **options: Any) -> Any:
         loader = super()._prepare_data_loader(data_loader, **options)
         batches = _Batches(len(loader.dataset), loader.sample_rate, len(data_loader))
-        # torch refuses a plain assignment, and opacus knows its own samplers alone.
+        # torch refuses a plain assignment, and opacus supports only its own samplers.
         object.__setattr__(loader, "batch_sampler", batches)
         return loader
 
 
 class _Batches:
-    """Poisson batches: each record joins each one by an exact bit of its own."""
+    """Poisson batches: each record joins each batch by an independent exact bit."""
 
     def __init__(self, records: int, rate: float, steps: int) -> None:
         self._records, self._rate, self._steps = records, rate, steps
@@ -263,7 +263,7 @@ def _mechanism(multiplier: float, bound: Any, shapes: Any) -> GradientSum:
 
 
 def _sampled(noise: Any, rate: Any) -> Event:
-    """Return the event of a step of a Poisson batch, noise of 0 standing for any."""
+    """Return the event of a step on a Poisson batch; any sigma stands for noise 0."""
     if isinstance(noise, str):
         return accounting.PoissonSampledEvent(rate, Event.from_json(noise))
     law = accounting.GaussianEvent(sensitivity=Fraction(1), sigma=noise or Fraction(1))
@@ -271,7 +271,7 @@ def _sampled(noise: Any, rate: Any) -> Event:
 
 
 def _host(x: Any) -> Any:
-    """Return a tensor as one of float32 or float64 in the host's memory."""
+    """Return a tensor as float32 or float64 in the host's memory."""
     host = x.detach().cpu()
     return host.double() if str(x.dtype) == "torch.float64" else host.float()
 

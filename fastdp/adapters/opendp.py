@@ -104,7 +104,7 @@ def make_fastdp(
         return y if isinstance(y, list) else y.item()
 
     def privacy_map(d_in: Any) -> Any:
-        if d_in == 0:  # the same input, the same law
+        if d_in == 0:  # equal inputs have the same law
             return read(accounting.PureDPEvent(Fraction(0)))
         return read(mechanism.event(sensitivity=d_in))
 

@@ -115,11 +115,11 @@ class _Additive(_their("dp_computations", "AdditiveMechanism")):  # type: ignore
         return float(getattr(noise, "scale", None) or noise.sigma) * float(self._step)
 
     def describe(self) -> str:
-        """Return a line for their report."""
+        """Return a line for PipelineDP's report."""
         return f"{self._noise!r} in steps of {float(self._step)!r}"
 
     def adding(self) -> str:
-        """Return a line for their report of `add_dp_noise`."""
+        """Return a line for PipelineDP's report of `add_dp_noise`."""
         return f"Adding {self._kind} noise with parameter {self.noise_parameter}"
 
 
@@ -175,7 +175,7 @@ class _Keep:
         self._strategy, self._below = strategy.name, max((least or 1) - 1, 0)
 
     def _select(self) -> Any:
-        s = self._spec  # its budget is known by now
+        s = self._spec  # its budget has been set by now
         return _selector(self._strategy, s.eps, s.delta, self._groups)
 
     def should_keep(self, users: int) -> bool:
@@ -278,7 +278,7 @@ class DPEngine(_their("dp_engine", "DPEngine")):  # type: ignore[misc]
         keep = _Keep(spec, max_partitions_contributed, strategy, pre_threshold)
         self._add_report_stage(keep.describe)
 
-        def kept(row: Any) -> bool:  # a user may have several rows here
+        def kept(row: Any) -> bool:  # a user may have several rows in `col`
             return keep.should_keep(-(-row[1][0] // max_rows_per_privacy_id))
 
         return self._backend.filter(col, kept, "Filter private partitions")
@@ -306,7 +306,7 @@ class DPEngine(_their("dp_engine", "DPEngine")):  # type: ignore[misc]
 
 
 def _exact(value: Any) -> Fraction:
-    """Return a number as a fraction; one that is not finite counts as 0."""
+    """Return a number as a fraction, or 0 if it is not finite."""
     finite = isinstance(value, (int, Fraction)) or math.isfinite(value)
     return Fraction(value) if finite else Fraction(0)
 

@@ -1,4 +1,4 @@
-"""diffprivlib, its classes, and what all of ours over them share."""
+"""diffprivlib, its classes, and the base of our subclasses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ dp = _library.load(
 
 
 def their(name: str) -> Any:
-    """Return a class of diffprivlib, or one that holds its place."""
+    """Return a class of diffprivlib, or a placeholder if it is not installed."""
     return type(name, (), {}) if dp is None else getattr(dp, name)
 
 
@@ -37,7 +37,7 @@ class Fresh:
 
     @random_state.setter
     def random_state(self, value: Any) -> None:
-        # Its models hand on numpy's global state where they were given None.
+        # diffprivlib's models pass numpy's global state on if they were given None.
         if not (
             value is None
             or value is np.random.mtrand._rand
@@ -69,7 +69,7 @@ def laplace(epsilon: float, delta: float, sensitivity: float) -> ours.Laplace:
 
 
 def least(kind: Any) -> Any:
-    """Return what makes the least noise of a kind for epsilon and delta."""
+    """Return a function that makes the least noise of a kind for epsilon and delta."""
 
     @lru_cache(maxsize=256)
     def noise(epsilon: float, delta: float, sensitivity: float) -> Any:

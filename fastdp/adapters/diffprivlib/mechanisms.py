@@ -1,7 +1,7 @@
 """The classes of `diffprivlib.mechanisms` with our noise: ``randomise`` is ours.
 
-Each is a subclass of diffprivlib's class of that name, with its arguments and checks,
-and its ways to fold and to truncate. docs/howto/diffprivlib.md.
+Each is a subclass of diffprivlib's class of that name, with its arguments, its checks,
+and its folding and truncation. docs/howto/diffprivlib.md.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = [
     *("Laplace", "LaplaceFolded", "LaplaceTruncated", "PermuteAndFlip"),
 ]
 
-#: diffprivlib's other classes, and why they are not here.
+#: Other classes of diffprivlib, and why they are not supported.
 _REFUSED = {
     "Bingham": "its noise is a rotation, drawn in floats",
     "LaplaceBoundedDomain": "its scale is a root in floats; use LaplaceTruncated",
@@ -58,7 +58,7 @@ class _Normal(_Number):
 
     @property
     def _scale(self) -> float:
-        """What diffprivlib calls the standard deviation."""
+        """Standard deviation, under diffprivlib's name."""
         own: Any = self
         if self.silent():
             return 0.0
@@ -66,7 +66,7 @@ class _Normal(_Number):
 
     @_scale.setter
     def _scale(self, value: float) -> None:
-        """Leave out what diffprivlib finds."""
+        """Ignore the value that diffprivlib computes."""
 
     def _find_scale(self) -> float:
         return 0.0
@@ -137,7 +137,7 @@ class _Choice(Fresh):
         own: Any = self
         own._check_all(value)
         epsilon, sensitivity, scores = own.epsilon, own.sensitivity, own.utility
-        if self.silent():  # one of the best
+        if self.silent():  # no noise: choose among the best
             best, epsilon, sensitivity = max(scores), 1, 1
             scores = [0.0 if score == best else -math.inf for score in scores]
         choice = self._kind(epsilon, sensitivity=sensitivity, monotonic=own.monotonic)
@@ -171,8 +171,8 @@ class ExponentialCategorical(
         if self.silent() or largest == 0:
             return super().randomise(value)
         scores = {a: [-self._get_utility(a, b) for b in domain] for a in domain}
-        # Of equal scores in another order the weights have one sum, and a factor of two
-        # is not needed. diffprivlib compares the sums, in floats.
+        # If all values have the same scores in different orders, the weights have the
+        # same sum, and no factor of two is needed. diffprivlib compares float sums.
         alike = len({tuple(sorted(each)) for each in scores.values()}) == 1
         choice = ours.ExponentialMechanism(
             self.epsilon, sensitivity=largest, monotonic=alike

@@ -20,17 +20,17 @@ from fastdp.exceptions import ParameterError, UnsupportedEventError
 
 _Base: Any = object if dp is None else dp.PrivacyAccountant
 
-#: The least order above 1 at which a curve is read, for order 1 as well.
+#: Least order at which a Renyi curve is read; it also stands for order 1.
 _LEAST_ORDER = 1 + 2.0**-20
 
-#: Read an infinite epsilon here. Where ln delta is above `_LOG_LEAST` even here, a part
-#: of delta remains at every epsilon.
+#: Read an infinite epsilon at this one. If ln delta exceeds `_LOG_LEAST` even here, a
+#: part of delta remains at every epsilon.
 _FAR = 2.0**50
 _LOG_LEAST = -1000.0
 
 
 class _Accountant(_Base):  # type: ignore[misc]
-    """What both share: dp_accounting's events are composed in an accountant of ours."""
+    """Base of both: composes dp_accounting's events in an accountant of ours."""
 
     def __init__(self, make: Callable[..., Any], relation: Relation) -> None:
         _library.require(dp, "dp_accounting")
@@ -39,7 +39,7 @@ class _Accountant(_Base):  # type: ignore[misc]
         self._own, self._accountant, self._private = own, make(own), True
 
     def _maybe_compose(self, event: Any, count: int, do_compose: bool) -> Any:
-        """Compose an event, or return the part of it that cannot be, and why."""
+        """Compose an event, or return the part that cannot be composed, and why."""
         match event:
             case dp.NoOpDpEvent():
                 return None
@@ -64,7 +64,7 @@ class _Accountant(_Base):  # type: ignore[misc]
         return None
 
     def get_epsilon(self, target_delta: Real) -> float:
-        """Return an epsilon at `target_delta`, rounded up; infinity where none is."""
+        """Return an epsilon at `target_delta`, rounded up; infinity if none exists."""
         if not self._private:
             return math.inf
         try:
@@ -145,7 +145,7 @@ class RdpAccountant(_Accountant):
 
     @property
     def rdp(self) -> npt.NDArray[np.float64]:
-        """The divergence at each order, rounded up; infinite where there is a delta."""
+        """The divergence at each order, rounded up; infinite if a delta remains."""
         if not self._private or self._accountant.log_delta(_FAR) > _LOG_LEAST:
             return np.full(self._orders.size, math.inf)
         return np.asarray(
@@ -163,7 +163,7 @@ class RdpAccountant(_Accountant):
         return self.get_delta(target_epsilon), self._best(one, epsilon=target_epsilon)
 
     def _best(self, read: Callable[..., float], **target: Real) -> float:
-        """Return the order whose divergence alone says most."""
+        """Return the order whose divergence alone gives the best bound."""
         rows = zip(np.maximum(self._orders, _LEAST_ORDER), self.rdp, strict=True)
         found = [
             read(order=order, divergence=value, **target)

@@ -1,4 +1,4 @@
-"""dp_accounting, and what both directions share: the module, relations, distances."""
+"""Shared by both directions: the module dp_accounting, relations, distances."""
 
 from __future__ import annotations
 
@@ -20,5 +20,5 @@ def relation(value: Any) -> NeighboringRelation:
 
 
 def moved(relation: NeighboringRelation) -> int:
-    """Return how far one record moves a sum of values, in units of their norm."""
+    """Return the change of a sum of values by one record, in units of their norm."""
     return 2 if relation is REPLACE else 1

@@ -22,7 +22,7 @@ from fastdp.exceptions import DTypeError, UnsupportedEventError
 def from_dp_event(
     dp_event: Any, *, neighboring_relation: Relation = "add_or_remove_one"
 ) -> Event:
-    """Return the event that one of dp_accounting states.
+    """Return the event that corresponds to an event of dp_accounting.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def _ours(e: Any, relation: NeighboringRelation) -> Event:
     if not isinstance(e, dp.DpEvent):
         raise DTypeError(f"dp_event must be a DpEvent, got {type(e).__name__}")
     kind, moved = type(e).__name__, Fraction(_base.moved(relation))
-    known = getattr(dp.dp_event, kind, None) is type(e)  # no subclass of a user
+    known = getattr(dp.dp_event, kind, None) is type(e)  # not a user's subclass
     nothing = accounting.PureDPEvent(Fraction(0), neighboring_relation=relation)
     anything = accounting.ApproximateDPEvent(
         epsilon=Fraction(0), delta=Fraction(1), neighboring_relation=relation
@@ -69,7 +69,7 @@ def _ours(e: Any, relation: NeighboringRelation) -> Event:
                 neighboring_relation=relation,
             )
         case "DiscreteLaplaceDpEvent" if e.noise_parameter:
-            # Its accountant reads a parameter of 0 as no noise; the law is flat there.
+            # dp_accounting reads a parameter of 0 as no noise, but the law is flat.
             return accounting.DiscreteLaplaceEvent(
                 sensitivity=moved * integer("sensitivity", e.sensitivity, 0),
                 scale=1 / nonnegative("noise_parameter", e.noise_parameter),
@@ -93,7 +93,7 @@ def _ours(e: Any, relation: NeighboringRelation) -> Event:
         case "PoissonSampledDpEvent":
             rate, inner = e.sampling_probability, _in_sample(e.event, ADD)
             if inner == replace(anything, neighboring_relation=ADD):
-                return replace(anything, delta=rate)  # told if it is in the sample
+                return replace(anything, delta=rate)  # revealed if in the sample
             return accounting.PoissonSampledEvent(
                 rate, inner, neighboring_relation=relation
             )
@@ -110,7 +110,7 @@ def _ours(e: Any, relation: NeighboringRelation) -> Event:
             steps = np.atleast_1d(e.step_counts).tolist()
             most = max((integer("step_counts", n, 0) for n in steps), default=0)
             node = _ours(dp.GaussianDpEvent(e.noise_multiplier), relation)
-            depth = most.bit_length()  # nodes of one tree that hold a record
+            depth = most.bit_length()  # number of nodes of a tree that hold a record
             return accounting.SelfComposedEvent(node, depth) if depth else nothing
     raise UnsupportedEventError(
         f"dp_event must have a counterpart, and fastdp has none of a {kind} for "
@@ -119,7 +119,7 @@ def _ours(e: Any, relation: NeighboringRelation) -> Event:
 
 
 def _in_sample(e: Any, relation: NeighboringRelation) -> Event:
-    """Return the event inside a sample: several of Gaussian noise are a single one."""
+    """Return the event inside a sample; several Gaussian events become one."""
     event = _ours(e, relation)
     if isinstance(event, accounting.GaussianEvent):
         return event
@@ -142,7 +142,7 @@ def _response(p: Fraction, k: int, relation: NeighboringRelation) -> Event:
         return accounting.RandomizedResponseEvent(
             p=own, q=other, neighboring_relation=relation
         )
-    # Logarithms are not rational: each loss is rounded up.
+    # Logarithms are not rational: round each loss up.
     return accounting.PrivacyLossEvent(
         losses=(_log_up(p), _log_up(k * own)),
         probabilities=(1 - own, own),

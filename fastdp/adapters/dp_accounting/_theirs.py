@@ -22,7 +22,7 @@ from fastdp.exceptions import UnsupportedEventError
 
 
 def to_dp_event(event: Event | HasEvent) -> tuple[Any, Any]:
-    """Return an event as dp_accounting's, and the relation to read it for.
+    """Return an event as one of dp_accounting, and the relation under which to read it.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def to_dp_event(event: Event | HasEvent) -> tuple[Any, Any]:
 
 
 def _theirs(event: Event, relation: NeighboringRelation) -> Any:
-    """Return the event as one that is read for `relation`."""
+    """Return the event of dp_accounting that is read under `relation`."""
     moved, reason = _base.moved(relation_of(event)), "it has no event of this kind"
     match event:
         case accounting.ComposedEvent(events=parts):
