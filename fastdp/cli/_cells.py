@@ -180,7 +180,7 @@ def require_labels(
     names : sequence of str or None
         Names of the categories; None for the integers from 0.
     declared : bool
-        Whether the file states types. If so, text is no integer.
+        Whether the file states types. If so, text is not read as integers.
 
     Raises
     ------

@@ -127,7 +127,7 @@ class Composition:
 
     @functools.cached_property
     def steps(self) -> Steps:
-        """The different steps, each with its count; Gaussian noise as one."""
+        """The distinct steps with their counts; all Gaussian noise is one step."""
         if self._content.listed:
             self._content = self._content.flat()
         square = self._content.square[0]

@@ -34,7 +34,10 @@ _ERROR = 1e-11
 
 @dataclass(frozen=True)
 class SubsetGaussianLoss(Loss):
-    """Gaussian noise on a subset, from the losses of a Poisson sample of that rate."""
+    """Gaussian noise on a subset of fixed size, from losses of a Poisson sample.
+
+    The sample has the same rate.
+    """
 
     removal: SampledGaussianLoss
     addition: SampledGaussianLoss

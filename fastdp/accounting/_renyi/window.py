@@ -150,9 +150,9 @@ class Window:
         Parameters
         ----------
         gap : ndarray of float64, shape (n,)
-            Between the first and the last node.
+            Gaps between the first and the last node.
         line : ndarray of float64, shape (NODES,)
-            K at the nodes of what the totals leave out.
+            At the nodes, the part of K that `totals` does not include.
         """
         flat = _Flat.of(self.gaps, self.totals + line)
         return flat.bounds(gap, _shape().rows(self.place(gap)))

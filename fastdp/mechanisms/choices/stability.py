@@ -262,8 +262,8 @@ class StableMode(Mechanism):
         Parameters
         ----------
         keys : list of str, bytes or int, or column of strings or integers
-            The key of each record; None and NaN are no keys. Of equally frequent keys
-            the least is the most frequent.
+            The key of each record; None and NaN are ignored. Ties go to the smallest
+            key.
         counts : column of integers, shape (len(keys),), optional
             How many records have the key; below 1 and null count as none. A key that
             comes twice has the sum of its counts. Two pandas columns must have one
