@@ -62,7 +62,7 @@ OLD = b"the table of the day before"
 COMMAND = ["aggregate", "--plan", "plan.toml"]
 
 #: How many instants lie in the calls of which files and functions.
-SPREAD = ((20, "", ""), (10, "/fastdp/ledger/", ""), (10, "/_places.py", "_publish"))
+SPREAD = ((20, "", ""), (10, "/fastdp/ledger/", ""), (10, "/fastdp/cli/", "_publish"))
 
 
 class Instants:
