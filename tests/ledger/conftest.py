@@ -126,7 +126,7 @@ class Server:
                 *command,
             ]
         return subprocess.run(
-            command, check=check, capture_output=True, text=True, timeout=120
+            command, check=check, capture_output=True, text=True, timeout=300
         )
 
     def start(self, data=None):
