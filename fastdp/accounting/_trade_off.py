@@ -36,7 +36,7 @@ _TAIL, _LEAST = 1e-14, 1e-300
 #: Cells of a sum, for up to _SUMS sums; fewest cells; most products to form without
 #: cells.
 _CELLS, _SUMS, _FEWEST, _LISTED = 3000, 10, 1000, 400_000
-#: Leave out larger losses: their masses count as those that only one law has.
+#: Leave out larger losses: their masses count as held by one law alone.
 _LARGEST_LOSS = 600.0
 
 

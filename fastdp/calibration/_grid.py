@@ -78,7 +78,7 @@ def charged_l1(*, sensitivity: Real, coordinates: int, granularity: Real) -> Fra
     """
     s = _validate.positive("sensitivity", sensitivity)
     n = _validate.integer("coordinates", coordinates, 1)
-    return s + n * _power_of_two(granularity)
+    return s + n * power_of_two(granularity)
 
 
 def charged_l2(*, sensitivity: Real, coordinates: int, granularity: Real) -> Fraction:
@@ -88,7 +88,7 @@ def charged_l2(*, sensitivity: Real, coordinates: int, granularity: Real) -> Fra
     """
     s = _validate.positive("sensitivity", sensitivity)
     n = _validate.integer("coordinates", coordinates, 1)
-    return s + sqrt_up(Fraction(n)) * _power_of_two(granularity)
+    return s + sqrt_up(Fraction(n)) * power_of_two(granularity)
 
 
 def grid_laplace_scale(
@@ -301,7 +301,8 @@ def grid_gaussian_sigma(
     return float(_on_grid("sigma", least, rough, granularity, SIGMA_RANGE[0]))
 
 
-def _power_of_two(granularity: Real) -> Fraction:
+def power_of_two(granularity: Real) -> Fraction:
+    """Return a step > 0 as an exact rational; refuse any but powers of two."""
     g = _validate.positive("granularity", granularity)
     if g.numerator & (g.numerator - 1) or g.denominator & (g.denominator - 1):
         raise ParameterError(f"granularity must be a power of two, got {granularity!r}")
@@ -318,7 +319,7 @@ def _on_grid(
     """Return the least parameter on its own grid, or on the one given."""
     within(name, rough, GRID_RANGE)
     if granularity is not None:
-        g = _power_of_two(granularity)
+        g = power_of_two(granularity)
         result = within(name, least(g), GRID_RANGE)
         within(f"{name}/granularity", result / g, (finest, Fraction(2) ** 40))
         return result

@@ -19,7 +19,8 @@ from fastdp.cli._timings import Array, Case
 EPSILON = 1
 CATEGORIES = 1024
 
-#: Random bytes of a flip: a pattern of eight takes two, and a chunk some for its ties.
+#: Random bytes for one flip: two for each pattern of eight flips, and 576 for the ties
+#: of a chunk.
 _FLIP = (2 * 4096 + 576) / 32768
 
 #: Random bytes of a response of up to 16 categories (or buckets), and of up to 2**16;

@@ -75,7 +75,7 @@ class Statement:
     facts: Mapping[str, Any]
     #: Lines for users, by name; "{rows}" stands for the number of rows.
     lines: Mapping[str, str]
-    #: Text on the output, after its name.
+    #: Text that follows the name of the output.
     beside: str = ""
 
     def text(self, rows: int, output: object) -> str:

@@ -28,7 +28,7 @@ _MAY_BE_NAN = (float, np.floating, np.datetime64, np.timedelta64, Decimal)
 #: Sort shown keys by kind first: numbers, bytes, text.
 _ORDER = {int: 0, float: 0, bytes: 1, str: 2}
 
-#: Objects whose text is the key.
+#: Types of objects whose text serves as the key.
 _AS_TEXT = (date, time, timedelta, np.datetime64, np.timedelta64, UUID)
 
 #: Treat decimals with more digits than this as missing.

@@ -44,8 +44,8 @@ _BELOW, _ABOVE = 18, 15
 _NEAR = 24
 
 #: If the bound of ln delta is above _NEARLY, delta is nearly 1: then accept an order
-#: with K(t) - t epsilon, ln of the terms' size, below _CANCELLED.
-_NEARLY, _CANCELLED = -0.5, 2.0
+#: with K(t) - t epsilon, ln of the terms' size, below _CANCELED.
+_NEARLY, _CANCELED = -0.5, 2.0
 
 #: A typical value of ln(delta/least Chernoff bound).
 _GAP = -1.5
@@ -127,7 +127,7 @@ class Chernoff:
         for index in range(int(_FIRST_MANY[-1]), least, -_COARSE // 2):
             t, value = self.at(np.array([index]))
             gain = float(log_chernoff(t[1:])[0])
-            if value[1] - gain - t[1] * epsilon < _CANCELLED:
+            if value[1] - gain - t[1] * epsilon < _CANCELED:
                 return index
         return best
 

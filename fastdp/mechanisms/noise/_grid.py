@@ -18,6 +18,7 @@ from fastdp import _arrays, _core, _validate, calibration
 from fastdp._doorway import enter, is_data
 from fastdp._stream import Stream, check_stream
 from fastdp._validate import ONE, Real
+from fastdp.calibration._grid import power_of_two as any_power_of_two
 from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.mechanisms._base import Noise, refuse
 from fastdp.mechanisms.noise._law import OfLaw
@@ -209,12 +210,8 @@ def _to_float32(y: float) -> np.float32:
 
 def power_of_two(granularity: Real) -> Fraction:
     """Return the step of a grid as an exact rational: a power of two in its range."""
-    step = _validate.between("granularity", granularity, *_GRANULARITY)
-    if step.numerator & (step.numerator - 1) or step.denominator & (
-        step.denominator - 1
-    ):
-        raise ParameterError(f"granularity must be a power of two, got {granularity!r}")
-    return step
+    _validate.between("granularity", granularity, *_GRANULARITY)
+    return any_power_of_two(granularity)
 
 
 def _check_bounds(bounds: tuple[Real, Real] | None) -> tuple[float, float]:

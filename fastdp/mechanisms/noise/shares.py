@@ -297,9 +297,9 @@ class GaussianShares(Shares):
     Parameters
     ----------
     of : DiscreteGaussianEvent
-        Noise whose variance the shares of `honest` parties have, for the sensitivity of
-        the sum of all parties. A share's sigma, `of.sigma`/sqrt(honest), is in
-        [2, 2**40], or `honest` is 1.
+        Noise with the variance of the shares of `honest` parties in sum, and with the
+        sensitivity of the sum of all parties. A share's sigma,
+        `of.sigma`/sqrt(honest), is in [2, 2**40], or `honest` is 1.
     parties : int
         Most parties of a sum, in [1, 2**32].
     honest : int
