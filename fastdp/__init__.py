@@ -9,7 +9,7 @@ A table of counts, released with differential privacy::
 
 Integers: DiscreteLaplace, DiscreteGaussian, TruncatedLaplace. Real numbers: Laplace,
 Gaussian. Choices and quantiles: ExponentialMechanism, PermuteAndFlip,
-ReportNoisyMax, SparseVector, Quantiles, quantiles. Reports that users randomize
+ReportNoisyMax, SparseVector, Quantiles. Reports that users randomize
 themselves: RandomizedResponse, UnaryEncoding, LocalHashing, HadamardResponse,
 SubsetSelection, ShuffledResponse, best_frequency_oracle; of numbers LocalMean, of
 vectors VectorResponse. What releases cost together: `fastdp.accounting`. Pictures:

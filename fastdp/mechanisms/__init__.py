@@ -13,7 +13,7 @@ from fastdp.mechanisms.choices.noisy_max import (
     ReportNoisyMax,
     noisy_argmax,
 )
-from fastdp.mechanisms.choices.quantile import Quantiles, quantiles
+from fastdp.mechanisms.choices.quantile import Quantiles
 from fastdp.mechanisms.choices.selection import ExponentialMechanism
 from fastdp.mechanisms.choices.smooth_sensitivity import SmoothSensitivity
 from fastdp.mechanisms.choices.sparse_vector import SparseVector
@@ -89,7 +89,6 @@ __all__ = [
     "best_frequency_oracle",
     "bound_contributions",
     "noisy_argmax",
-    "quantiles",
     "smooth_median",
 ]
 

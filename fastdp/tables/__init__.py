@@ -12,7 +12,15 @@ from fastdp import _public
 from fastdp.tables._accuracy import Accuracy
 from fastdp.tables._check import Check
 from fastdp.tables._plan import Plan
-from fastdp.tables._quick import count, histogram, mean, median, sum, variance
+from fastdp.tables._quick import (
+    count,
+    histogram,
+    mean,
+    median,
+    quantiles,
+    sum,
+    variance,
+)
 from fastdp.tables._release import Release
 from fastdp.tables._report import Report
 from fastdp.tables._unit import Rows, Unit
@@ -29,6 +37,7 @@ __all__ = [
     "histogram",
     "mean",
     "median",
+    "quantiles",
     "sum",
     "variance",
 ]

@@ -52,7 +52,7 @@ def checked_bounds(
 def checked_quantiles(
     quantiles: Any, median: tuple[str, ...]
 ) -> dict[str, tuple[Fraction, ...]]:
-    """Return the requested quantiles of each column, in increasing order."""
+    """Return the requested quantiles of each column, in the order given."""
     if not isinstance(quantiles, Mapping):
         raise DTypeError("quantiles must be a dict of numbers by column")
     least, found = Fraction(1, 2**20), {}
@@ -73,7 +73,7 @@ def checked_quantiles(
             raise ParameterError(
                 f"quantiles of {name!r} must be one number or more, none twice"
             )
-        found[str(name)] = tuple(sorted(exact))
+        found[str(name)] = tuple(exact)
     return found
 
 
@@ -111,7 +111,7 @@ def checked_edges(histogram: Any) -> dict[str, tuple[float, ...]]:
 
 def listed_keys(keys: Any, by: tuple[str, ...]) -> dict[str, list[Any]] | pa.Table:
     """Return public groups as columns in the given order; a frame becomes a table."""
-    if not isinstance(keys, Mapping) and _is_column(keys):
+    if not isinstance(keys, Mapping) and is_column(keys):
         if len(by) != 1:
             raise ParameterError(
                 f"keys must be a dict with a list for each of {', '.join(by)}, or a "
@@ -120,7 +120,7 @@ def listed_keys(keys: Any, by: tuple[str, ...]) -> dict[str, list[Any]] | pa.Tab
         keys = {by[0]: keys}
     if not isinstance(keys, Mapping):
         found = _tables.read("keys", keys, by)
-    elif {*keys} != {*by} or not all(map(_is_column, keys.values())):
+    elif {*keys} != {*by} or not all(map(is_column, keys.values())):
         raise ParameterError(
             f"keys must be a dict with a list for each of {', '.join(by)}"
         )
@@ -133,7 +133,8 @@ def listed_keys(keys: Any, by: tuple[str, ...]) -> dict[str, list[Any]] | pa.Tab
     return found
 
 
-def _is_column(keys: Any) -> bool:
+def is_column(keys: Any) -> bool:
+    """Tell whether `keys` is one column, of numpy or another library."""
     frame = hasattr(keys, "columns")
     return isinstance(keys, np.ndarray) or (is_data(keys) and not frame)
 

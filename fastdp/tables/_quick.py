@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
 from fastdp import _validate
-from fastdp._doorway import is_data, one_index, records
+from fastdp._doorway import one_index, records
 from fastdp._stream import Stream, check_stream
 from fastdp._validate import Real
 from fastdp.frames import _tables
@@ -17,12 +17,10 @@ from fastdp.ledger import Ledger
 from fastdp.mechanisms._keys import presence
 from fastdp.tables import _run
 from fastdp.tables._memory import Memory
-from fastdp.tables._noise import Budget
+from fastdp.tables._parameters import is_column
 from fastdp.tables._plan import Plan
 from fastdp.tables._release import Release
 from fastdp.tables._unit import Rows, Unit, check_unit
-
-_Array = np.ndarray[Any, Any]
 
 
 def count(
@@ -106,16 +104,7 @@ def count(
     >>> shown.groups()
     [('oslo',), ('rome',)]
     """
-    return _released(
-        x,
-        {"count": True},
-        unit,
-        _Groups(by, keys),
-        Budget(epsilon, rho, delta),
-        _Charge(ledger, label, budgets),
-        level,
-        stream,
-    )
+    return _released("count", locals())
 
 
 def sum(
@@ -168,16 +157,7 @@ def sum(
     >>> s.epsilon()
     1.0
     """
-    return _released(
-        x,
-        {"sum": bounds},
-        unit,
-        _Groups(by, keys),
-        Budget(epsilon, rho, delta),
-        _Charge(ledger, label, budgets),
-        level,
-        stream,
-    )
+    return _released("sum", locals())
 
 
 def mean(
@@ -203,10 +183,8 @@ def mean(
 
     Parameters
     ----------
-    x : column of numbers, shape (n,)
+    x, bounds
         As in `sum`.
-    bounds : tuple of two real numbers
-        Public bounds of the records, (low, high).
     unit, by, keys, epsilon, rho, delta, ledger, label, budgets, level, stream
         As in `count`.
 
@@ -232,16 +210,7 @@ def mean(
     >>> 0 <= r.low <= r.value <= r.high <= 120
     True
     """
-    return _released(
-        x,
-        {"mean": bounds},
-        unit,
-        _Groups(by, keys),
-        Budget(epsilon, rho, delta),
-        _Charge(ledger, label, budgets),
-        level,
-        stream,
-    )
+    return _released("mean", locals())
 
 
 def variance(
@@ -264,10 +233,8 @@ def variance(
 
     Parameters
     ----------
-    x : column of numbers, shape (n,)
+    x, bounds
         As in `sum`.
-    bounds : tuple of two real numbers
-        Public bounds of the records, (low, high).
     unit, by, keys, epsilon, rho, delta, ledger, label, budgets, level, stream
         As in `count`.
 
@@ -292,16 +259,7 @@ def variance(
     >>> 0 <= v.value <= 6.25
     True
     """
-    return _released(
-        x,
-        {"variance": bounds},
-        unit,
-        _Groups(by, keys),
-        Budget(epsilon, rho, delta),
-        _Charge(ledger, label, budgets),
-        level,
-        stream,
-    )
+    return _released("variance", locals())
 
 
 def median(
@@ -322,13 +280,69 @@ def median(
 ) -> Release:
     """Return the noisy median of records between bounds, of all or of each group.
 
-    Read in a tree of noisy counts of 4096 equal cells between the bounds; a `Plan` has
-    other quantiles and numbers of cells.
+    As `quantiles` of 0.5.
+
+    Parameters
+    ----------
+    x, bounds
+        As in `sum`.
+    unit, by, keys, epsilon, rho, delta, ledger, label, budgets, level, stream
+        As in `count`.
+
+    Returns
+    -------
+    Release
+
+    Raises
+    ------
+    DTypeError, ParameterError, CalibrationError, EntropyError, LedgerError
+        As in `count`.
+
+    Privacy
+    -------
+    As in `quantiles`. Exact. Timing class T0.
+
+    Examples
+    --------
+    >>> import fastdp
+    >>> ages = [31, 45, 27, 62] * 500
+    >>> r = fastdp.median(ages, bounds=(0, 120), unit="row", epsilon=1)
+    >>> 0 <= r.low <= r.value <= r.high <= 120
+    True
+    """
+    return _released("median", locals())
+
+
+def quantiles(
+    x: Any,
+    q: Real | Sequence[Real],
+    *,
+    bounds: tuple[Real, Real],
+    unit: Unit | Rows | Literal["row"],
+    by: Any = None,
+    keys: Any = None,
+    epsilon: Real | None = None,
+    rho: Real | None = None,
+    delta: Real | None = None,
+    ledger: Ledger | None = None,
+    label: str | None = None,
+    budgets: str | Iterable[str] | None = None,
+    level: float = 0.95,
+    stream: Stream | None = None,
+) -> Release:
+    """Return noisy quantiles of records between bounds, of all or of each group.
+
+    All are read in one tree of noisy counts of 4096 equal cells between the bounds:
+    more of them cost nothing. A `Plan` has other numbers of cells. For one small column
+    without intervals the mechanism `Quantiles` has smaller errors.
 
     Parameters
     ----------
     x : column of numbers, shape (n,)
         As in `sum`.
+    q : number or sequence of numbers
+        Which quantiles, each in [2**-20, 1 - 2**-20]: the q-quantile is the least value
+        with at least a share q of the values at or below it.
     bounds : tuple of two real numbers
         Public bounds of the records, (low, high).
     unit, by, keys, epsilon, rho, delta, ledger, label, budgets, level, stream
@@ -337,6 +351,8 @@ def median(
     Returns
     -------
     Release
+        Its `value`, `low` and `high` have, of several quantiles, a last axis in the
+        order of `q`. A value is NaN where the noisy number of values is below 1.
 
     Raises
     ------
@@ -352,20 +368,11 @@ def median(
     --------
     >>> import fastdp
     >>> ages = [31, 45, 27, 62] * 500
-    >>> r = fastdp.median(ages, bounds=(0, 120), unit="row", epsilon=1)
-    >>> 0 <= r.low <= r.value <= r.high <= 120
-    True
+    >>> r = fastdp.quantiles(ages, [0.25, 0.75], bounds=(0, 120), unit="row", epsilon=1)
+    >>> r.value.shape, r.plan.columns
+    ((2,), ('x_q25', 'x_q75'))
     """
-    return _released(
-        x,
-        {"median": bounds},
-        unit,
-        _Groups(by, keys),
-        Budget(epsilon, rho, delta),
-        _Charge(ledger, label, budgets),
-        level,
-        stream,
-    )
+    return _released("quantiles", locals())
 
 
 def histogram(
@@ -418,80 +425,52 @@ def histogram(
     >>> h.value.shape
     (2,)
     """
-    return _released(
-        x,
-        {"histogram": edges},
-        unit,
-        _Groups(by, keys),
-        Budget(epsilon, rho, delta),
-        _Charge(ledger, label, budgets),
-        level,
-        stream,
-    )
+    return _released("histogram", locals())
 
 
 # ---- from columns to a plan --------------------------------------------------------
 
 
-class _Groups(NamedTuple):
-    """The columns that define groups, and the public groups to show."""
+def _released(statistic: str, words: dict[str, Any]) -> Release:
+    """Release one statistic by a plan on a table of the columns in `words`.
 
-    by: Any
-    keys: Any
-
-
-class _Charge(NamedTuple):
-    """Where an answer is charged and stored."""
-
-    ledger: Ledger | None
-    label: str | None
-    budgets: str | Iterable[str] | None
-
-
-def _released(
-    x: Any,
-    words: dict[str, Any],
-    unit: Any,
-    groups: _Groups,
-    budget: Budget,
-    charge: _Charge,
-    level: float,
-    stream: Stream | None,
-) -> Release:
-    """Release one statistic of columns by a plan on a table of these columns."""
+    `words` are all arguments of the public function, by name.
+    """
+    x, by, unit, ledger = (words[name] for name in ("x", "by", "unit", "ledger"))
+    label, budgets, stream = (words[name] for name in ("label", "budgets", "stream"))
     check_stream(stream)
-    check_ledger(*charge, None, stream)
-    p = float(_validate.open_unit("level", level))
-    source = _by(groups.by)
+    check_ledger(ledger, label, budgets, None, stream)
+    level = float(_validate.open_unit("level", words["level"]))
+    source = _by(by)
+    said = dict.fromkeys(source, "by")
     by = list(source)
-    said = dict.fromkeys(by, "by")
     mine = check_unit(unit)
     if isinstance(mine, Unit):
         name = _free("user", source)
         source[name], said[name] = mine.column, "unit"
-        mine = mine.named(name, charged=charge.ledger is not None)
+        mine = mine.named(name, charged=ledger is not None)
     name = _free(_own_name(x) or "x", source)
     said[name] = "x"
-    ((what, given),) = words.items()
     asked: dict[str, Any] = {"count": True}
-    if what == "histogram":
-        asked = {"histogram": {name: given}}
-    elif what != "count":
-        asked = {what: name, "bounds": {name: given}}
-    plan = Plan(unit=mine, by=by, keys=groups.keys, **asked, **budget._asdict())
+    if statistic != "count":
+        of = {"histogram": "edges", "quantiles": "q"}.get(statistic)
+        asked = {statistic: name if of is None else {name: words[of]}}
+    if "bounds" in words:
+        asked["bounds"] = {name: words["bounds"]}
+    budget = {word: words[word] for word in ("epsilon", "rho", "delta")}
+    plan = Plan(unit=mine, by=by, keys=words["keys"], **asked, **budget)
     one_index(x=x, **{said[name]: column for name, column in source.items()})
     there, source[name] = _present(x, plan)
     columns = Memory(plan, source, there, said, stream)
-    ledger, label, budgets = charge
     paid = None if ledger is None else (ledger, label or "", budgets or ())
-    return _run.release(plan, columns, paid, None, None, stream, p)
+    return _run.release(plan, columns, paid, None, None, stream, level)
 
 
 def _by(by: Any) -> dict[str, Any]:
     """Return the columns of groups by their own name, or "key" without one."""
     if by is None:
         return {}
-    several = isinstance(by, (list, tuple)) and len(by) > 0 and all(map(_is_column, by))
+    several = isinstance(by, (list, tuple)) and len(by) > 0 and all(map(is_column, by))
     found: dict[str, Any] = {}
     for column in by if several else [by]:
         found[_free(_own_name(column) or "key", found)] = column
@@ -503,10 +482,6 @@ def _own_name(column: Any) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def _is_column(x: Any) -> bool:
-    return isinstance(x, np.ndarray) or is_data(x)
-
-
 def _free(name: str, taken: dict[str, Any]) -> str:
     """Return a name that no other column has."""
     while name in taken:
@@ -514,7 +489,7 @@ def _free(name: str, taken: dict[str, Any]) -> str:
     return name
 
 
-def _present(x: Any, plan: Plan) -> tuple[_Array, Any]:
+def _present(x: Any, plan: Plan) -> tuple[Any, Any]:
     """Return which records are present, and the column to read."""
     if not plan._numbers:
         return presence("x", x), x

@@ -206,7 +206,7 @@ def test_quantiles_of_groups_are_theirs() -> None:
         quantiles={"x": [0.9, 0.25, 0.5]},
         bounds={"x": (0, 100)},
     )
-    assert plan.columns == ("x_n", "x_mean", "x_q25", "x_median", "x_q90")
+    assert plan.columns == ("x_n", "x_mean", "x_q90", "x_q25", "x_median")
     for source in (rows, pa.table(rows)):
         found = plan.release(source)
         for i, g in enumerate((2, 0, 1)):
@@ -217,8 +217,8 @@ def test_quantiles_of_groups_are_theirs() -> None:
                 assert low <= truth <= high <= low + 0.1, column
                 assert low <= found.values(column)[i] <= high
         assert math.isnan(found.values("x_median")[3])  # nobody is in group 9
-        assert "wide: x_mean, x_q25" in found._columns(0.95)["note"][3]
-    assert "25 % quantile, median and 90 % quantile of x" in plan.describe()
+        assert "wide: x_mean, x_q90, x_q25" in found._columns(0.95)["note"][3]
+    assert "90 % quantile, 25 % quantile and median of x" in plan.describe()
     assert plan.mechanisms()["x_quantiles"].sensitivity == 3
 
 

@@ -528,7 +528,8 @@ def _selected(x: Any, _: Any) -> Any:
 
 
 def _quantile(x: Any, _: Any) -> Any:
-    found = fastdp.quantiles(x, 0.5, bounds=(0, 5), epsilon=1, stream=FixedStream("n"))
+    m = fastdp.Quantiles(0.5, bounds=(0, 5), epsilon=1)
+    found = m.release(x, stream=FixedStream("n"))
     return type(found), found.dtype
 
 

@@ -53,8 +53,9 @@ def test_concentrated_costs(epsilon: Any) -> None:
 def test_quantiles_stay_within_the_stated_error() -> None:
     assert "2 * max(q, 1 - q) / epsilon * ln(20 * points)" in PAGE
     x, epsilon, outside = np.arange(1000), 0.1, 0
+    m = fastdp.Quantiles(0.8, bounds=(0, 9999), epsilon=epsilon)
     for _ in range(200):
-        found = fastdp.quantiles(x, 0.8, bounds=(0, 9999), epsilon=epsilon)
+        found = m.release(x)
         rank = np.searchsorted(x, found)
         outside += abs(rank - 800) > 1.6 / epsilon * math.log(20 * 10_000)
     assert outside <= 34  # 10 expected at most; false alarm below 2e-10

@@ -42,7 +42,7 @@ def smooth_median(
 ) -> Any:
     """Return the median with noise for its smooth sensitivity.
 
-    `fastdp.quantiles` has the smaller error on most data (docs/selection.md).
+    `Quantiles` has the smaller error on most data (docs/selection.md).
 
     Parameters
     ----------

@@ -339,68 +339,6 @@ class Quantiles(Mechanism):
         return max(0, min(_TIE_BITS, 60 - points.bit_length()))
 
 
-def quantiles(
-    values: Any,
-    q: Real | Sequence[Real] | _Array,
-    *,
-    bounds: tuple[Real, Real],
-    epsilon: Real,
-    granularity: Real | None = None,
-    neighboring_relation: Relation = _ADD,
-    stream: Stream | None = None,
-    workers: int = 1,
-) -> Any:
-    """Return quantiles of a column by the exponential mechanism, exactly.
-
-    Parameters
-    ----------
-    values : ndarray of float64, float32 or integers (not uint64), or column
-        One entry for each record. NaN and nulls count as the lower bound.
-    q : float, int, Fraction or Decimal, or a sequence or one-dimensional array of them
-        Which quantiles, each in [2**-20, 1 - 2**-20].
-    bounds, epsilon, granularity, neighboring_relation
-        As in `Quantiles`.
-    stream, workers
-        As in `Quantiles.release`.
-
-    Returns
-    -------
-    numpy.float64, numpy.int64, or ndarray of one of them
-        As `Quantiles.release`.
-
-    Raises
-    ------
-    DTypeError, ParameterError, EntropyError
-        As in `Quantiles` and its `release`.
-
-    Privacy
-    -------
-    Pure epsilon for all quantiles together, under `neighboring_relation`; the event is
-    `Quantiles(q, bounds, epsilon).event()`. Exact. Timing class T0: the values are
-    sorted.
-
-    References
-    ----------
-    docs/proofs/quantiles.md.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> import fastdp
-    >>> hours = np.array([40, 38, 45, 40, 20, 60, 40] * 200)
-    >>> int(fastdp.quantiles(hours, 0.5, bounds=(0, 100), epsilon=1))
-    40
-    """
-    mechanism = Quantiles(
-        q,
-        bounds=bounds,
-        epsilon=epsilon,
-        granularity=granularity,
-        neighboring_relation=neighboring_relation,
-    )
-    return mechanism.release(values, stream=stream, workers=workers)
-
-
 # ---- parameters ----------------------------------------------------------------------
 
 
