@@ -8,12 +8,10 @@ privacy-preserving data analysis" (FOCS 2010); Blum, Ligett, Roth, "A learning t
 approach to noninteractive database privacy" (STOC 2008), which is SmallDB.
 
 Why it is private. A record added or removed moves every count q(D) by 0 or 1. Offline,
-each round picks the query that the weights answer worst: a choice among scores
-|q(D) - q(A)|, moved by at most 1 as A is public; then its count with discrete Laplace
-noise. Scores are rounded to integers of 2^-20 with one unit added to the sensitivity.
-Online, `SparseVector` tells which questions are answered badly and pays for those
-alone. The total n is a noisy count. SmallDB picks a small data set by the exponential
-mechanism among all of them. Weights are floats after the releases.
+`fastdp.learning.MWEM` picks in each round the query that the weights answer worst, and
+releases its count. Online, `SparseVector` tells which questions are answered badly and
+pays for those alone. SmallDB picks a small data set by the exponential mechanism among
+all of them. Weights are floats after the releases.
 """
 
 from __future__ import annotations
@@ -26,59 +24,34 @@ import numpy as np
 from _common import Row, bands, options, picture, tell
 
 import fastdp
-from fastdp import accounting
+from fastdp import accounting, learning
 
 BITS, RECORDS = 8, 20_000
 Array = np.ndarray
 WHY = ("80 of 1,344 questions cost", "1,000 records", "so SmallDB is no algorithm")
 
 
-def table() -> Array:
-    """Return counts of 2^BITS kinds of records, of a stated law: public in size."""
+def records() -> Array:
+    """Return bits of a stated law, shape (RECORDS, BITS)."""
     rng = np.random.default_rng(10)
     hidden = rng.random((RECORDS, 2)) < [0.3, 0.6]
     likely = np.array([[0.1, 0.4], [0.5, 0.9]])[*hidden.T.astype(int)]
-    bits = rng.random((RECORDS, BITS)) < likely[:, None] * np.linspace(1, 0.4, BITS)
-    return np.bincount(bits @ 2 ** np.arange(BITS), minlength=2**BITS)
+    return rng.random((RECORDS, BITS)) < likely[:, None] * np.linspace(1, 0.4, BITS)
 
 
-def marginals(order: int) -> Array:
-    """Return all queries "these bits have these values", shape (queries, 2^BITS)."""
-    kinds = (np.arange(2**BITS)[:, None] >> np.arange(BITS)) & 1
-    rows = [
-        (kinds[:, list(which)] == value).all(axis=1)
-        for which in itertools.combinations(range(BITS), order)
-        for value in itertools.product((0, 1), repeat=order)
-    ]
-    return np.array(rows, dtype=np.int64)
+def model(epsilon: float, rounds: int) -> learning.MWEM:
+    """Return the estimator for all queries "these three bits have these values"."""
+    known = {"unit": "row", "neighboring_relation": "add_or_remove_one"}
+    domain = (2,) * BITS
+    return learning.MWEM(
+        domain=domain, queries=3, epsilon=epsilon, max_iter=rounds, **known
+    )
 
 
 def reweighed(weights: Array, query: Array, more: float, n: float) -> Array:
     """Return weights after one step toward a count that is larger by `more`."""
     moved = weights * np.exp(query * np.clip(more / (2 * n), -1, 1))
     return moved * n / moved.sum()
-
-
-def mwem(
-    data: Array, queries: Array, epsilon: float, rounds: int
-) -> tuple[Array, accounting.PureAccountant]:
-    """Return the last weights, whose answers are near the data's, and their cost."""
-    half = (1 - 0.05) * epsilon / rounds / 2
-    counting = fastdp.DiscreteLaplace.from_epsilon(0.05 * epsilon, sensitivity=1)
-    choice = fastdp.ExponentialMechanism(half, sensitivity=2**20 + 1)
-    measure = fastdp.DiscreteLaplace.from_epsilon(half, sensitivity=1)
-    spent = accounting.PureAccountant().compose(counting)
-    n = max(int(counting.release(int(data.sum()))), 1)
-    weights = np.full(data.size, n / data.size)
-    exact, asked = queries @ data, []
-    for _ in range(rounds):
-        scores = np.rint(np.abs(exact - queries @ weights) * 2**20).astype(np.int64)
-        worst = int(choice.select(scores))
-        asked.append((queries[worst], int(measure.release(int(exact[worst])))))
-        spent.compose(choice).compose(measure)
-        for query, count in 5 * asked:  # again over all, which costs nothing
-            weights = reweighed(weights, query, count - query @ weights, n)
-    return weights, spent
 
 
 def online(data: Array, queries: Array, epsilon: float, n: int, updates: int) -> Array:
@@ -137,18 +110,20 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = options(__doc__, "few runs").parse_args(arguments)
     runs, rounds = (3, 10) if chosen.small else (10, 12)
     grid = (0.1, 0.3, 1.0) if chosen.small else (0.03, 0.1, 0.3, 1.0, 3.0)
-    data, queries = table(), marginals(3)
-    exact, tables = queries @ data, math.comb(BITS, 3)
+    x, tables = records(), math.comb(BITS, 3)
+    queries = model(1, 1).fit(x).queries_
+    data = np.bincount(x @ 2 ** np.arange(BITS)[::-1], minlength=2**BITS)
+    exact = queries @ data
     errors: dict[str, dict[float, list[float]]] = {
         "MWEM": {},
         "noise on each count": {},
     }
     for epsilon in grid:
         noise = fastdp.DiscreteLaplace.from_epsilon(epsilon, sensitivity=tables)
-        found = [mwem(data, queries, epsilon, rounds) for _ in range(runs)]
-        spent = found[0][1].epsilon(0)
+        mwem = model(epsilon, rounds)
+        spent = accounting.PureAccountant().compose(mwem.event()).epsilon(0)
         answers = {
-            "MWEM": [queries @ weights for weights, _ in found],
+            "MWEM": [mwem.fit(x).predict() for _ in range(runs)],
             "noise on each count": [noise.release(exact) for _ in range(runs)],
         }
         for name, values in answers.items():

@@ -3,33 +3,26 @@
     python examples/pate.py [--small] [--plot FILE]
 
 Papernot, Song, Mironov, Raghunathan, Talwar, Erlingsson, "Scalable private learning
-with PATE" (ICLR 2018). Private records are dealt to teachers by their public place, and
-each teacher is a classifier of its own. A pool of unlabeled public records gets the
-winners of noisy votes for labels, and a student learns from these alone. "Confident"
-asks first whether the largest count, with noise, reaches a threshold, and answers only
-then, until it has answered as often as was planned.
-
-Why it is private. A record replaced changes one teacher, and so one vote of each query:
-two counts by 1, the largest count by at most 1. The winner is a function of counts with
-Gaussian noise (`calculators.pate`), and continuous noise is drawn to as many bits as
-the comparison needs. What is charged is all tests and the planned number of answers.
+with PATE" (ICLR 2018). `fastdp.learning.PATE` deals private records to teachers, labels
+a public pool by their noisy votes, and trains a student on it. "Confident" tests the
+largest counts first, and answers as often as was planned.
 
 Votes that agree cost less, but how much less depends on the votes: that number is
 private ("given votes"). `PATEDivergence` releases an estimate of it with noise of its
-own, whose cost is added ("released").
+own, whose cost is added ("released"). Both are about real-valued noise of the same
+width, as `fastdp.noisy_argmax` adds it; the labels here have integer noise.
 """
 
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 
 import numpy as np
 from _common import Row, options, picture, tell
 
-import fastdp
-from fastdp import accounting
+from fastdp import DiscreteGaussian, accounting
 from fastdp.accounting import Event, calculators
+from fastdp.learning import PATE
 from fastdp.mechanisms.pate import PATEDivergence
 
 TEACHERS, RECORDS, LABELS, DIMENSION, APART = 250, 40, 10, 16, 3.4
@@ -37,11 +30,12 @@ SIGMA, THRESHOLD, TEST_SIGMA, DELTA = 40, 200, 150, 1e-5
 ORDERS = (5, 8, 12, 16, 20, 30)
 ORDER = 12  # of the release with noise of its own: chosen beforehand
 R = "replace_one"
+PLANNED = 0.45  # of the queries are answered if confident
 Array = np.ndarray
 
 PLACE = {"neighboring_relation": R, "assignment": "place"}
 LABEL = calculators.pate("gaussian", SIGMA, **PLACE)
-TEST = fastdp.DiscreteGaussian(TEST_SIGMA, sensitivity=1, neighboring_relation=R)
+TEST = DiscreteGaussian(TEST_SIGMA, sensitivity=1, neighboring_relation=R).event()
 
 
 class Law:
@@ -58,12 +52,18 @@ class Law:
         return self.means[label] + self._rng.normal(size=(n, DIMENSION)), label
 
 
-def centers(x: Array, label: Array) -> Array:
-    """Return the mean record of each label; that of none is far away."""
-    found = np.full((LABELS, DIMENSION), 1e3)
-    for k in np.unique(label):
-        found[k] = x[label == k].mean(axis=0)
-    return found
+class Centers:
+    """A classifier by the nearest mean of the records of each class."""
+
+    def fit(self, x: Array, label: Array) -> None:
+        """Keep the mean record of each label; that of none is far away."""
+        self.means = np.full((LABELS, DIMENSION), 1e3)
+        for k in np.unique(label):
+            self.means[k] = x[label == k].mean(axis=0)
+
+    def predict(self, x: Array) -> Array:
+        """Return the label of the nearest mean."""
+        return nearest(x, self.means)
 
 
 def nearest(x: Array, means: Array) -> Array:
@@ -71,17 +71,8 @@ def nearest(x: Array, means: Array) -> Array:
     return (np.square(means).sum(axis=1) - 2 * x @ means.T).argmin(axis=1)
 
 
-def vote(law: Law, pool: Array) -> Array:
-    """Return the counts of all teachers' votes."""
-    counts = np.zeros((len(pool), LABELS), np.int64)
-    for _ in range(TEACHERS):
-        label = nearest(pool, centers(*law.draw(RECORDS)))
-        counts[np.arange(len(pool)), label] += 1
-    return counts
-
-
 #: The paper's run on MNIST: 640 tests, and 286 answers.
-PAPER: list[tuple[Event, int]] = [(TEST.event(), 640), (LABEL, 286)]
+PAPER: list[tuple[Event, int]] = [(TEST, 640), (LABEL, 286)]
 
 
 def epsilon(charged: list[tuple[Event, int]]) -> float:
@@ -92,48 +83,37 @@ def epsilon(charged: list[tuple[Event, int]]) -> float:
     return accountant.epsilon(DELTA)
 
 
-@dataclass
-class Answers:
-    """Which queries were answered, with which labels, and their events."""
-
-    queries: Array
-    labels: Array
-    charged: list[tuple[Event, int]]
-    tests: int = 0
-
-    def given(self, counts: Array, release: PATEDivergence | None = None) -> float:
-        """Return epsilon given the votes, or by a release of it with noise."""
-        found = []
-        for order in ORDERS if release is None else (ORDER,):
-            if release is None:
-                cost = calculators.data_dependent_pate_smooth_sensitivity(
-                    counts, sigma=SIGMA, order=order, smoothness=0.1 / order
-                )
-                divergence = cost.divergence
-            else:
-                divergence = max(release.release(counts), 0.0) + release.divergence()
-            stated = {"orders": (order,), "epsilons": (divergence,)}
-            event = accounting.RDPEvent(**stated, neighboring_relation=R)
-            accountant = accounting.RDPAccountant().compose(event)
-            if self.tests:
-                accountant.compose(TEST.event(), count=self.tests)
-            found.append(accountant.epsilon(DELTA))
-        return min(found)
+def model(pool: Array, *, confident: bool) -> PATE:
+    """Return the estimator with noise as in the paper, by the rho that it costs."""
+    known = {"classes": range(LABELS), "unit": "row", "neighboring_relation": R}
+    n = len(pool)
+    rho = n / SIGMA**2
+    if confident:
+        known |= {"answers": int(PLANNED * n), "threshold": THRESHOLD}
+        rho = PLANNED * n / SIGMA**2 + n / (2 * TEST_SIGMA**2)
+    return PATE(Centers(), teachers=TEACHERS, pool=pool, rho=rho, **known)
 
 
-def plain(counts: Array) -> Answers:
-    """Answer every query."""
-    labels = fastdp.noisy_argmax(counts, sigma=SIGMA)
-    return Answers(np.arange(len(counts)), labels, [(LABEL, len(counts))])
-
-
-def confident(counts: Array, planned: int) -> Answers:
-    """Answer queries whose largest count passes the test, `planned` of them at most."""
-    passed = TEST.release(counts.max(axis=1)) >= THRESHOLD
-    queries = np.flatnonzero(passed)[:planned]
-    charged = [(TEST.event(), len(counts)), (LABEL, planned)]
-    labels = fastdp.noisy_argmax(counts[queries], sigma=SIGMA)
-    return Answers(queries, labels, charged, len(counts))
+def after_votes(
+    votes: Array, tests: list[Event], release: PATEDivergence | None
+) -> float:
+    """Return epsilon given the votes, or by a release of it with noise."""
+    found = []
+    for order in ORDERS if release is None else (ORDER,):
+        if release is None:
+            cost = calculators.data_dependent_pate_smooth_sensitivity(
+                votes, sigma=SIGMA, order=order, smoothness=0.1 / order
+            )
+            divergence = cost.divergence
+        else:
+            divergence = max(release.release(votes), 0.0) + release.divergence()
+        stated = {"orders": (order,), "epsilons": (divergence,)}
+        event = accounting.RDPEvent(**stated, neighboring_relation=R)
+        accountant = accounting.RDPAccountant().compose(event)
+        for test in tests:
+            accountant.compose(test)
+        found.append(accountant.epsilon(DELTA))
+    return min(found)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -141,9 +121,10 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = options(__doc__, "one number of queries").parse_args(arguments)
     law = Law()
     asked = (640,) if chosen.small else (160, 320, 640, 1280)
+    x, y = law.draw(TEACHERS * RECORDS)
     pool, truth = law.draw(max(asked))
     test, wanted = law.draw(5000)
-    counts = vote(law, pool)
+    counts = model(pool, confident=False).votes(x, y)
     agreement = counts.max(axis=1).mean() / TEACHERS
     print(f"{TEACHERS} teachers; {agreement:.0%} of the votes are for the winner")
     heads = ("answered", "right", "student", "epsilon", "given votes", "released")
@@ -152,14 +133,16 @@ def main(arguments: list[str] | None = None) -> int:
     last = {}
     release = PATEDivergence(sigma=SIGMA, order=ORDER, smoothness=0.02, scale=6)
     for n in asked:
-        ways = plain(counts[:n]), confident(counts[:n], planned=int(0.45 * n))
-        for name, way in zip(("plain", "confident"), ways, strict=True):
-            votes = counts[way.queries]
-            right = float((way.labels == truth[way.queries]).mean())
-            student = nearest(test, centers(pool[way.queries], way.labels))
-            accuracy = float((student == wanted).mean())
-            costs = epsilon(way.charged), way.given(votes), way.given(votes, release)
-            figures = (str(len(way.labels)), f"{right:.3f}", f"{accuracy:.3f}")
+        for name in ("plain", "confident"):
+            pate = model(pool[:n], confident=name == "confident").fit(x, y)
+            event = pate.event()
+            tests = [] if name == "plain" else [event.events[0]]
+            votes = counts[pate.answered_]
+            right = float((pate.labels_ == truth[pate.answered_]).mean())
+            accuracy = pate.score(test, wanted)
+            costs = [epsilon([(event, 1)])]
+            costs += [after_votes(votes, tests, how) for how in (None, release)]
+            figures = (str(len(pate.labels_)), f"{right:.3f}", f"{accuracy:.3f}")
             figures += tuple(f"{cost:.2f}" for cost in costs)
             print(f"{f'{name}, {n}':20}", *(f"{text:>11}" for text in figures))
             shown.setdefault(name, []).append((costs[0], accuracy))

@@ -2,16 +2,18 @@
 
 An estimator takes public bounds, the unit with its neighboring relation, and a budget;
 none of them has a default. Its `event()` is known before `fit`. Records reach a model
-through `ClippedSum` alone: no float is summed before the noise, and no solver's
-inexactness matters for privacy. scikit-learn is not needed. docs/learning.md.
+through exact sums, counts and votes alone: no float is summed before the noise, and no
+solver's inexactness matters for privacy. scikit-learn is not needed. docs/learning.md.
 """
 
 from fastdp import _public
 from fastdp.learning._kmeans import KMeans
 from fastdp.learning._linear import LinearRegression
 from fastdp.learning._logistic import LogisticRegression
+from fastdp.learning._mwem import MWEM
+from fastdp.learning._pate import PATE
 from fastdp.learning._pca import PCA
 
-__all__ = ["PCA", "KMeans", "LinearRegression", "LogisticRegression"]
+__all__ = ["MWEM", "PATE", "PCA", "KMeans", "LinearRegression", "LogisticRegression"]
 
 _public.show(globals())

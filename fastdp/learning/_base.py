@@ -1,8 +1,8 @@
 """Base of the estimators: scikit-learn's conventions, bounds, budgets and sums.
 
-An estimator defines the `ClippedSum` mechanisms that its fit releases (`_sums`) from
-public parameters and the number of features alone. Records reach a fit only through
-these sums: everything else is computed from their noisy values.
+An estimator defines the mechanisms that its fit releases (`_mechanisms`) from public
+parameters and the number of features alone. Records reach a fit only through these,
+most often sums: everything else is computed from their noisy values.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import numpy as np
 from fastdp import _arrays, _core, _doorway, _validate, accounting
 from fastdp._stream import Stream, check_stream
 from fastdp._validate import Real
+from fastdp.accounting._numeric import sqrt_up
 from fastdp.accounting.events import (
     DiscreteGaussianEvent,
     Event,
@@ -33,7 +34,13 @@ from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.frames._release import check_ledger
 from fastdp.ledger import Ledger
 from fastdp.ledger._terms import as_term, check_name
-from fastdp.mechanisms import ClippedSum, DiscreteGaussian, DiscreteLaplace
+from fastdp.mechanisms import (
+    ClippedSum,
+    DiscreteGaussian,
+    DiscreteLaplace,
+    ExponentialMechanism,
+    Mechanism,
+)
 from fastdp.tables._unit import Rows, Unit, check_unit
 
 Array: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
@@ -60,7 +67,7 @@ class Estimator(ABC):
     n_features_in_: int
 
     @abstractmethod
-    def _sums(self, features: int) -> tuple[ClippedSum, ...]:
+    def _mechanisms(self, features: int) -> tuple[Any, ...]:
         """Return the mechanisms of all releases of a fit, in order."""
 
     # ---- parameters ----------------------------------------------------------
@@ -132,16 +139,19 @@ class Estimator(ABC):
             A parameter of the estimator is out of its range, or `features` is needed.
         """
         if features is None:
-            edges: list[Any] = list(self.bounds)
-            wide = [len(edge) for edge in edges if np.ndim(edge)]
-            features = wide[0] if wide else getattr(self, "n_features_in_", None)
+            features = self._known_features()
         if features is None:
             raise ParameterError(
                 "features must be given before a fit, where bounds has numbers, not "
                 "arrays: the cost depends on the number of features"
             )
         checked = _validate.integer("features", features, 1, 2**15)
-        return composed([m.event() for m in self._sums(checked)])
+        return composed([m.event() for m in self._mechanisms(checked)])
+
+    def _known_features(self) -> int | None:
+        edges: list[Any] = list(self.bounds)
+        wide = [len(edge) for edge in edges if np.ndim(edge)]
+        return wide[0] if wide else getattr(self, "n_features_in_", None)
 
     @property
     def _relation(self) -> NeighboringRelation:
@@ -156,9 +166,15 @@ class Estimator(ABC):
         return float(_validate.positive(name, getattr(self, name)))
 
     def _made(
-        self, shares: Sequence[Fraction | int], shapes: Sequence[dict[str, Any]]
-    ) -> tuple[ClippedSum, ...]:
-        """Return sums of these shapes with the least noise for shares of the budget."""
+        self,
+        shares: Sequence[Fraction | int],
+        shapes: Sequence[dict[str, Any]],
+        kinds: Sequence[type[Mechanism]] | None = None,
+    ) -> tuple[Any, ...]:
+        """Return mechanisms with the least noise for shares of the budget.
+
+        They are `ClippedSum` unless `kinds` names others; shapes are their arguments.
+        """
         name, given = _validate.one_of(epsilon=self.epsilon, rho=self.rho)
         amount = _validate.positive(name, _validate.least_reading(given))
         if name == "rho" and self.delta is not None:
@@ -167,13 +183,18 @@ class Estimator(ABC):
         if delta is not None:
             delta = _validate.open_unit("delta", _validate.least_reading(delta))
         related = {"neighboring_relation": self._relation}
-        parts = [tuple({**shape, **related}.items()) for shape in shapes]
-        return _calibrated(name, amount, delta, tuple(map(Fraction, shares)), (*parts,))
+        parts = tuple(
+            (Fraction(share), kind, tuple({**shape, **related}.items()))
+            for share, kind, shape in zip(
+                shares, kinds or [ClippedSum] * len(shapes), shapes, strict=True
+            )
+        )
+        return _calibrated(name, amount, delta, parts)
 
     # ---- records -------------------------------------------------------------
 
     def _entered(self, X: Any, *, fitted: bool = False) -> Array:
-        """Return records as float64, shape (n, features), and store the features."""
+        """Return records as float64, shape (n, features)."""
         if fitted:
             self._require_fit()
         found = matrix(X)
@@ -182,13 +203,17 @@ class Estimator(ABC):
                 f"X has {found.shape[1]} features, but {type(self).__name__} is "
                 f"expecting {self.n_features_in_} features as input"
             )
-        if not fitted:
-            self.n_features_in_ = found.shape[1]
-            vars(self).pop("feature_names_in_", None)
-            names = list(getattr(X, "columns", ()))
-            if names and all(isinstance(name, str) for name in names):
-                self.feature_names_in_ = np.array(names, object)
         return found
+
+    def _keep(self, X: Any, features: int, **learned: Any) -> Self:
+        """Store what a fit learned, all at once: a fit that fails changes nothing."""
+        names = list(getattr(X, "columns", ()))
+        if names and all(isinstance(name, str) for name in names):
+            learned["feature_names_in_"] = np.array(names, object)
+        for name in [name for name in vars(self) if name.endswith("_")]:
+            delattr(self, name)
+        vars(self).update(learned, n_features_in_=features)
+        return self
 
     def _require_fit(self) -> None:
         if not hasattr(self, "n_features_in_"):
@@ -227,12 +252,12 @@ class Fitting:
     ) -> None:
         check_stream(stream)
         check_ledger(*charge, None, stream)
-        self.sums = model._sums(features)
+        self.mechanisms = model._mechanisms(features)
         self._stream, self._charge, self._unit = stream, charge, unit
         ledger, _, budgets = charge
         if ledger is None:
             return
-        last = self._label(len(self.sums) - 1)
+        last = self._label(len(self.mechanisms) - 1)
         check_name("label", last)
         facts = {name: _fact(value) for name, value in model.get_params().items()}
         text = json.dumps([type(model).__name__, features, facts], sort_keys=True)
@@ -240,7 +265,7 @@ class Fitting:
         self._source = f"fastdp model {digest}"
         left = [
             m.event()
-            for i, m in enumerate(self.sums)
+            for i, m in enumerate(self.mechanisms)
             if not ledger._is_charged(self._label(i))
         ]
         if left:
@@ -248,28 +273,32 @@ class Fitting:
 
     def _label(self, i: int) -> str:
         label = self._charge[1] or ""
-        return label if len(self.sums) == 1 else f"{label} {i + 1}/{len(self.sums)}"
+        count = len(self.mechanisms)
+        return label if count == 1 else f"{label} {i + 1}/{count}"
 
     def release(self, i: int, rows: Array, labels: Array | None = None) -> Array:
         """Return the noisy sum of rows by mechanism i, drawn once for its label."""
-        m = self.sums[i]
+        m = self.mechanisms[i]
         exact = m.accumulator().add(rows, labels=labels)._taken()
-        law = _law(m)
-        ledger, _, budgets = self._charge
-        if ledger is None:
-            noisy = law.release(exact, stream=self._stream)
-        else:
-            noisy = ledger.release(
-                law,
-                exact,
-                label=self._label(i),
-                budgets=budgets or (),
-                source=self._source,
-                unit=self._unit,
-            ).value
+        noisy = self.draw(i, _law(m), exact)
         _core.zero(exact)
         found: Array = (noisy * float(m.granularity)).reshape(m.shape)
         return found
+
+    def draw(self, i: int, m: Mechanism, data: Array, verb: str = "release") -> Any:
+        """Return what mechanism i gives for integers, drawn once for its label."""
+        ledger, _, budgets = self._charge
+        if ledger is None:
+            return getattr(m, verb)(data, stream=self._stream)
+        answer = getattr(ledger, verb)(
+            m,
+            data,
+            label=self._label(i),
+            budgets=budgets or (),
+            source=self._source,
+            unit=self._unit,
+        )
+        return answer.value
 
 
 def _law(m: ClippedSum) -> DiscreteGaussian | DiscreteLaplace:
@@ -288,6 +317,9 @@ def _fact(value: Any) -> Any:
     """Return a parameter as JSON types."""
     if isinstance(value, Rows):
         return repr(value)
+    if hasattr(value, "fit"):  # a model of another library
+        own = value.get_params() if hasattr(value, "get_params") else {}
+        return [type(value).__qualname__, _fact([list(pair) for pair in own.items()])]
     if isinstance(value, np.ndarray):
         value = value.tolist()
     if isinstance(value, (list, tuple)):
@@ -300,31 +332,38 @@ def _calibrated(
     name: str,
     amount: Fraction,
     delta: Fraction | None,
-    shares: tuple[Fraction, ...],
-    shapes: tuple[tuple[tuple[str, Any], ...], ...],
-) -> tuple[ClippedSum, ...]:
-    """Return sums whose noise uses the given shares of an exact budget."""
-    parts = [(share, dict(shape)) for share, shape in zip(shares, shapes, strict=True)]
+    parts: tuple[tuple[Fraction, type[Any], tuple[tuple[str, Any], ...]], ...],
+) -> tuple[Any, ...]:
+    """Return mechanisms whose noise uses the given shares of an exact budget."""
 
-    def made(rho: Fraction) -> tuple[ClippedSum, ...]:
-        return tuple(ClippedSum.from_rho(rho * part, **own) for part, own in parts)
-
-    if name == "rho":
-        return made(amount)
-    if delta is None:
+    def made(name: str, amount: Fraction) -> tuple[Any, ...]:
         return tuple(
-            ClippedSum.from_epsilon(amount * part, **own) for part, own in parts
+            _chosen(name, amount * share, **dict(own))
+            if kind is ExponentialMechanism
+            else getattr(kind, f"from_{name}")(amount * share, **dict(own))
+            for share, kind, own in parts
         )
+
+    if delta is None:
+        return made(name, amount)
     if len(parts) == 1:
-        ((_, own),) = parts
-        return (ClippedSum.from_epsilon_delta(epsilon=amount, delta=delta, **own),)
+        ((_, kind, own),) = parts
+        both = {"epsilon": amount, "delta": delta}
+        return (kind.from_epsilon_delta(**both, **dict(own)),)
     rho = accounting.calibrate(
-        lambda rho: composed([m.event() for m in made(Fraction(rho))]),
+        lambda rho: composed([m.event() for m in made("rho", Fraction(rho))]),
         epsilon=amount,
         delta=delta,
         accountant=accounting.PLDAccountant,
     )
-    return made(Fraction(rho))
+    return made("rho", Fraction(rho))
+
+
+def _chosen(name: str, amount: Fraction, **own: Any) -> ExponentialMechanism:
+    """Return a choice for a part of a budget: its rho is epsilon**2/8."""
+    if name == "rho":
+        amount = 8 * amount / sqrt_up(8 * amount)  # at most the root
+    return ExponentialMechanism(amount, **own)
 
 
 # ---- what comes in ---------------------------------------------------------------

@@ -16,7 +16,6 @@ from fastdp.accounting.events import Relation
 from fastdp.exceptions import ParameterError
 from fastdp.learning._base import Array, Bound, Box, Estimator, matrix
 from fastdp.ledger import Ledger
-from fastdp.mechanisms import ClippedSum
 from fastdp.tables import Rows
 
 #: Step of the grid for counts and coordinates in [-1, 1].
@@ -109,7 +108,7 @@ class KMeans(Estimator):
         least = (features / 4) ** (1 / 3 if self._norm == 1 else 1 / 4)
         return Fraction(round(64 * least) or 1, 64)
 
-    def _sums(self, features: int) -> tuple[ClippedSum, ...]:
+    def _mechanisms(self, features: int) -> tuple[Any, ...]:
         shape = {
             "radius": 1,
             "dimension": features,
@@ -140,7 +139,7 @@ class KMeans(Estimator):
         features = x.shape[1]
         box = Box.of("bounds", self.bounds, features)
         fitting = self._fitting(features, ledger, label, budgets, stream)
-        rounds, clusters = len(fitting.sums), fitting.sums[0].shape[0]
+        rounds, clusters = len(fitting.mechanisms), fitting.mechanisms[0].shape[0]
         spare = np.random.default_rng(99).uniform(
             -0.8, 0.8, (rounds, clusters, features)
         )
@@ -153,11 +152,10 @@ class KMeans(Estimator):
                     f"init must be numbers of shape ({clusters}, {features})"
                 )
         scaled, weight = box.scaled(x), float(self._weight(features))
-        for i, m in enumerate(fitting.sums):
+        for i, m in enumerate(fitting.mechanisms):
             noisy = fitting.release(i, scaled, labels=nearest(scaled, centers))
             centers = self._moved(noisy, m.std, weight, spare[i])
-        self.cluster_centers_ = box.center + box.half * centers
-        return self
+        return self._keep(X, features, cluster_centers_=box.center + box.half * centers)
 
     def _moved(self, noisy: Array, std: float, weight: float, spare: Array) -> Array:
         """Return noisy means of clusters, shrunk to that of all if noise is large."""

@@ -106,7 +106,7 @@ class LinearRegression(Estimator):
         one = bool(self.fit_intercept)
         return Products(features, self._norm, constant=one, target=True)
 
-    def _sums(self, features: int) -> tuple[ClippedSum, ...]:
+    def _mechanisms(self, features: int) -> tuple[Any, ...]:
         return self._made([1], [self._products(features).shape])
 
     def fit(
@@ -156,18 +156,20 @@ class LinearRegression(Estimator):
             inner = np.column_stack([inner, np.ones(len(x))])
         products = self._products(features)
         noisy = fitting.release(0, products.rows(inner, goal.scaled(target(y, len(x)))))
-        self._noisy, self._std = noisy, fitting.sums[0].std
-        self.coef_, self.intercept_ = self._solved(noisy)
-        return self
+        slopes, shift = self._solved(noisy, fitting.mechanisms[0], features)
+        self._noisy = noisy
+        return self._keep(X, features, coef_=slopes, intercept_=shift)
 
-    def _solved(self, noisy: Array) -> tuple[Array, float]:
+    def _solved(
+        self, noisy: Array, m: ClippedSum, features: int
+    ) -> tuple[Array, float]:
         """Return slopes and intercept; eigenvalues below the noise count as it."""
-        features, one = self.n_features_in_, bool(self.fit_intercept)
+        one = bool(self.fit_intercept)
         box = Box.of("bounds", self.bounds, features, centered=one)
         goal = Box.of("y_bounds", self.y_bounds, 1, centered=one)
         full = self._products(features).matrix(noisy)
         values, vectors = np.linalg.eigh(full[:-1, :-1])
-        floor = 2 * self._std * math.sqrt(len(values))
+        floor = 2 * m.std * math.sqrt(len(values))
         found = vectors @ (vectors.T @ full[:-1, -1] / np.maximum(values, floor))
         slopes = goal.half * found[:features] / box.half
         shift = goal.center + goal.half * found[features:].sum() - slopes @ box.center
@@ -197,11 +199,12 @@ class LinearRegression(Estimator):
         None is spent: no record is read. Timing class T0.
         """
         self._require_fit()
-        (m,) = self._sums(self.n_features_in_)
+        features = self.n_features_in_
+        (m,) = self._mechanisms(features)
         none = np.zeros((0, len(self._noisy)))
         more = [m.release(none, stream=stream) for _ in range(count)]
         slopes, shifts = zip(
-            *(self._solved(self._noisy + x) for x in more), strict=True
+            *(self._solved(self._noisy + x, m, features) for x in more), strict=True
         )
         return np.array(slopes), np.array(shifts)
 

@@ -18,7 +18,6 @@ from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.learning._base import REPLACE, Array, Bound, Box, Estimator, Fitting, dense
 from fastdp.learning._products import Products
 from fastdp.ledger import Ledger
-from fastdp.mechanisms import ClippedSum
 from fastdp.mechanisms._keys import items_of
 from fastdp.tables import Rows
 
@@ -149,7 +148,7 @@ class LogisticRegression(Estimator):
             return models * math.sqrt(0.75 * width) / 2
         return math.sqrt(models) / 2
 
-    def _sums(self, features: int) -> tuple[ClippedSum, ...]:
+    def _mechanisms(self, features: int) -> tuple[Any, ...]:
         width, models = features + bool(self.fit_intercept), self._models
         products, half = self._products(features), self._half(features)
         if self._norm == 1:
@@ -199,10 +198,10 @@ class LogisticRegression(Estimator):
         own = [1] if len(classes) == 2 else range(len(classes))
         signed = [np.where(codes == k, 1.0, -1.0)[:, None] * z for k in own]
         weights = self._fitted(fitting, z, signed, features) / length
-        self.coef_ = weights[:, :features] / box.half
-        self.intercept_ = weights[:, features:].sum(axis=1) - self.coef_ @ box.center
-        self.classes_ = np.array(classes)
-        return self
+        slopes = weights[:, :features] / box.half
+        shifts = weights[:, features:].sum(axis=1) - slopes @ box.center
+        learned = {"coef_": slopes, "intercept_": shifts, "classes_": np.array(classes)}
+        return self._keep(X, features, **learned)
 
     def _fitted(
         self, fitting: Fitting, z: Array, signed: list[Array], features: int
@@ -212,7 +211,7 @@ class LogisticRegression(Estimator):
         share = self._half(features) / products.radius
         own = share * products.rows(z)
         rows = np.column_stack([own, *(u / 2 for u in signed)])
-        noisy, std = fitting.release(0, rows), fitting.sums[0].std
+        noisy, std = fitting.release(0, rows), fitting.mechanisms[0].std
         n = float(len(z))  # public if records are replaced
         if self._relation is not REPLACE:
             n, noisy = max(noisy[0], 1.0), noisy[1:]
@@ -234,7 +233,7 @@ class LogisticRegression(Estimator):
                 parts.append(row)
                 known.append((r, center * n if self._relation is REPLACE else 0))
             noisy = fitting.release(i, np.column_stack(parts))
-            std = fitting.sums[i].std
+            std = fitting.mechanisms[i].std
             for k, (r, rest) in enumerate(known):
                 w = weights[k]
                 gradient = r * noisy[k * width : (k + 1) * width] + rest

@@ -15,7 +15,6 @@ from fastdp.exceptions import ParameterError
 from fastdp.learning._base import Array, Bound, Box, Estimator
 from fastdp.learning._products import Products
 from fastdp.ledger import Ledger
-from fastdp.mechanisms import ClippedSum
 from fastdp.tables import Rows
 
 
@@ -107,7 +106,7 @@ class PCA(Estimator):
         one = not self.centered
         return Products(features, self._norm, constant=one, length=length)
 
-    def _sums(self, features: int) -> tuple[ClippedSum, ...]:
+    def _mechanisms(self, features: int) -> tuple[Any, ...]:
         return self._made([1], [self._products(features).shape])
 
     def fit(
@@ -141,19 +140,20 @@ class PCA(Estimator):
         moments = products.matrix(fitting.release(0, products.rows(inner)))
         middle = np.zeros(features)
         if not self.centered:
-            number = max(moments[-1, -1], fitting.sums[0].std)
+            number = max(moments[-1, -1], fitting.mechanisms[0].std)
             middle = np.clip(moments[:-1, -1] / number, -1, 1)
             moments = moments[:-1, :-1] / number - np.outer(middle, middle)
         values, vectors = np.linalg.eigh(moments * np.outer(box.half, box.half))
         variances = np.maximum(values[::-1], 0)
-        self.components_ = vectors.T[::-1][:kept].copy()
-        self.mean_ = box.center + middle * box.half
-        self.explained_variance_ratio_ = variances[:kept] / (variances.sum() or 1)
-        self.n_components_ = kept
-        vars(self).pop("explained_variance_", None)
+        learned = {
+            "components_": vectors.T[::-1][:kept].copy(),
+            "mean_": box.center + middle * box.half,
+            "explained_variance_ratio_": variances[:kept] / (variances.sum() or 1),
+            "n_components_": kept,
+        }
         if not self.centered:
-            self.explained_variance_ = variances[:kept]
-        return self
+            learned["explained_variance_"] = variances[:kept]
+        return self._keep(X, features, **learned)
 
     def transform(self, X: Any) -> Array:
         """Return records along the components, shape (n, n_components), no noise."""

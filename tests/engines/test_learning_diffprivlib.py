@@ -8,7 +8,14 @@ import warnings
 import numpy as np
 import pytest
 
-from fastdp.learning import PCA, KMeans, LinearRegression, LogisticRegression
+from fastdp.learning import (
+    MWEM,
+    PATE,
+    PCA,
+    KMeans,
+    LinearRegression,
+    LogisticRegression,
+)
 from fastdp.testing import FixedStream
 from tests.engines.conftest import needs
 
@@ -26,6 +33,11 @@ MODELS = [
     PCA(epsilon=1e4, **PUBLIC),
     KMeans(3, epsilon=1e4, **PUBLIC),
     LogisticRegression(classes=[0, 1], epsilon=1e4, **PUBLIC),
+]
+OWN = {"unit": "row", "neighboring_relation": "replace_one", "epsilon": 1}
+OTHERS = [
+    MWEM(domain=[2, 2], queries=1, **OWN),
+    PATE(MODELS[3], teachers=2, pool=[[0, 1], [1, 0]], classes=[0, 1], **OWN),
 ]
 
 #: What scikit-learn checks and a private model is not, with the reason.
@@ -58,11 +70,11 @@ def test_checks_of_scikit_learn(model):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", MODELS, ids=lambda m: type(m).__name__)
+@pytest.mark.parametrize("model", MODELS + OTHERS, ids=lambda m: type(m).__name__)
 def test_copies_have_the_parameters_and_nothing_else(model):
     x = np.random.default_rng(0).normal(size=(50, 2))
     copy = clone(clone(model).fit(x, x[:, 0]))
-    assert copy.get_params() == model.get_params()
+    assert repr(copy.get_params()) == repr(model.get_params())
     assert vars(copy).keys() == vars(model).keys()
     assert is_regressor(model) == isinstance(model, LinearRegression)
 

@@ -179,7 +179,7 @@ def test_a_row_is_the_same_bits_at_each_place(name, monkeypatch):
 
     def release(fitting, i, rows, labels=None):
         seen.append(rows if labels is None else np.column_stack([rows, labels]))
-        return np.random.default_rng(i).normal(size=fitting.sums[i].shape) * 9
+        return np.random.default_rng(i).normal(size=fitting.mechanisms[i].shape) * 9
 
     monkeypatch.setattr(_base.Fitting, "release", release)
     rng = np.random.default_rng(9)
@@ -204,7 +204,7 @@ def test_the_noise_is_that_of_the_event_and_the_budget_covers_it(
     name, budget, relation
 ):
     model = made(name, relation, **budget)
-    for m, event in zip(model._sums(2), events_of(model), strict=True):
+    for m, event in zip(model._mechanisms(2), events_of(model), strict=True):
         assert m.event() == event == _base._law(m).event()
     accountant = accounting.PLDAccountant().compose(model.event(2))
     if "rho" in budget:
@@ -219,7 +219,7 @@ def test_the_noise_is_that_of_the_event_and_the_budget_covers_it(
 @pytest.mark.parametrize("name", ["line", "axes"])
 def test_a_release_is_that_of_the_clipped_sum(name, budget):
     model = made(name, **budget)
-    (m,) = model._sums(2)
+    (m,) = model._mechanisms(2)
     rows = np.random.default_rng(1).uniform(-1, 1, (9, m.shape[0]))
     fitting = model._fitting(2, None, None, None, FixedStream("7"))
     assert (fitting.release(0, rows) == m.release(rows, stream=FixedStream("7"))).all()
@@ -312,6 +312,23 @@ def test_bad_shapes_are_refused(name):
     verb = "transform" if "axes" in name else "predict"
     with pytest.raises(ParameterError, match="fit must be called first"):
         getattr(made(name), verb)(np.eye(2))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_fit_that_fails_changes_nothing(name, monkeypatch):
+    model = fitted(made(name), HOSTILE)
+    if name == "clusters":
+        model.set_params(init=None)
+    before = {**vars(model)}
+
+    def fail(*_, **__):
+        raise fastdp.exceptions.EntropyError("no randomness")
+
+    monkeypatch.setattr(_base.Fitting, "draw", fail)
+    with pytest.raises(fastdp.exceptions.EntropyError):
+        model.fit(np.zeros((9, 5)), np.zeros(9))
+    assert vars(model).keys() == before.keys()
+    assert all(vars(model)[key] is value for key, value in before.items())
 
 
 def test_targets_and_components_are_refused():
