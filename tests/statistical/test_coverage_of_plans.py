@@ -69,8 +69,35 @@ def test_intervals_hold_the_truth(shape: str, budget: dict[str, Any]) -> None:
             share = ((low - near <= true) & (true <= high + near)).mean()
             print(f"{column:12} {level} {share:.4f}")
             assert share >= level - chance, (column, level)
-            # Whole numbers of little noise, variances (two intervals together) and
-            # ends at a bound or 0 are held more often: docs/records.md.
+            # Whole numbers of little noise, variances of few records and ends at a
+            # bound or 0 are held more often: docs/proofs/intervals.md.
             wide = column in ("c_variance", "c_std") or shape == "few" or true == 0
             if not wide and (stds[column] is None or stds[column] > 3):
                 assert share <= level + 0.02 + chance, (column, level)
+
+
+@pytest.mark.rest
+@pytest.mark.parametrize("budget", BUDGETS, ids=str)
+@pytest.mark.parametrize("shape", ["central", "skewed"])
+def test_variances_of_enough_records_are_held_as_often_as_stated(
+    shape: str, budget: dict[str, Any]
+) -> None:
+    """400 records, where the interval is not cut off by what is possible."""
+    x = np.resize(SHAPES[shape], 400)
+    plan = fastdp.Plan(
+        unit="row",
+        by="g",
+        keys=list(range(RUNS)),
+        variance="x",
+        bounds={"x": (0, 100)},
+        **budget,
+    )
+    rows = {"g": np.repeat(np.arange(RUNS), len(x)), "x": np.tile(x, RUNS)}
+    r = plan.release(rows)
+    for level in (0.95, 0.99):
+        chance = 4.5 * math.sqrt(level * (1 - level) / RUNS)
+        low, high = r.interval("x_variance", level)
+        near = 1e-6 * x.var()
+        share = ((low - near <= x.var()) & (x.var() <= high + near)).mean()
+        print(f"{shape} {budget} {level} {share:.4f}")
+        assert level - chance <= share <= level + 0.02 + chance

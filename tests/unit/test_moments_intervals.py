@@ -1,4 +1,4 @@
-"""The reach of two Laplace noises: docs/proofs/intervals.md, and coverage by it."""
+"""The reach of Laplace noises: docs/proofs/intervals.md, and coverage by it."""
 
 import math
 from statistics import NormalDist
@@ -28,16 +28,37 @@ def test_two_noises_are_within_the_quantile_of_one(level):
     assert equal < 1 - level
 
 
+def tail_of_three(v, w, t):
+    """P(|X + sqrt(v) Y + sqrt(w) Z| > t), Laplace variables of variance 1."""
+    squares = (1.0, v, w)
+    found = 0.0
+    for p in squares:
+        others = [q for q in squares if q is not p]
+        part = np.exp(-np.sqrt(2 / p) * t)
+        for q in others:
+            part = part * p / (p - q)
+        found = found + part
+    return found
+
+
 def test_the_cells_of_the_proof():
     t, root = FIRST, math.sqrt(2)
     assert root * t * (math.sqrt(1.4) - 1) + math.log(0.6) > 0.038
-    ends = np.linspace(math.sqrt(0.4), 1, 401)
-    low, high = ends[:-1], ends[1:]
-    x = np.sqrt(2 * (1 + low**2))
-    top = high / (1 + high) * np.sqrt(2 * (1 + high**2)) * t
-    bottom = 1 + x * t * (1 - high) / (2 * high)
-    bound = np.exp(-(x - root) * t) * (1 + top / bottom)
-    assert bound.max() < 0.9697
+    parts = 200
+    i, j = np.meshgrid(np.arange(parts), np.arange(parts))
+    cells = (j <= i) & (i + j + 2 >= 0.4 * parts)
+    i, j = i[cells], j[cells]
+    assert len(i) == 18_540
+    v = (i + 1) / parts + np.where(i == parts - 1, 2e-4, 1e-4)  # no two are equal
+    w = (j + 1) / parts + np.where(j == parts - 1, 1e-4, 0)
+    bound = 20 * tail_of_three(v, w, t * np.sqrt(1 + i / parts + j / parts))
+    assert bound.max() < 0.924
+    shares = np.array([[0.5, 0.3], [0.9, 0.1], [0.7, 0.69]])
+    exact = tail_of_three(*shares.T, np.float64(1.3))
+    draws = np.random.default_rng(1).laplace(scale=root / 2, size=(3, 400_000))
+    weights = np.sqrt(np.insert(shares, 0, 1, axis=1))
+    found = np.mean(np.abs(weights @ draws) > 1.3, axis=1)
+    assert np.abs(found - exact).max() < 0.004  # five standard errors
 
 
 def test_the_rule_is_false_below():

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 _LARGEST = float(np.finfo(np.float64).max)
 
+#: Into how many parts the likely means are cut for a variance's interval.
+_PARTS = 8
+
 _Array = np.ndarray[Any, Any]
 
 
@@ -131,20 +134,45 @@ class MomentsRelease:
     def variance_interval(self, level: float) -> Any:
         """Return (low, high) that holds the variance of the clamped records.
 
-        From the sets of likely means of u and of its square, each at the level 1 - (1
-        - level)/2. Raises as `variance`.
+        For each likely mean m of u, the likely variances at this mean, from
+        squares - 2 m sums, none above what the squares alone allow
+        (docs/proofs/intervals.md). Raises as `variance`.
         """
         self._need_squares()
-        each = 1 - (1 - _level(level)) / 2
-        low, high = self._ratio(self._sums[1], 1.0, each)
-        square_low, square_high = self._ratio(self._sums[2], 0.5, each)
-        least = np.where(low * high <= 0, 0, np.minimum(low**2, high**2))
-        most = np.maximum(low**2, high**2)
+        outside = 1 - _level(level)
+        # The error probability: 2/40 for the means, 1/40 for the cap (upper end
+        # alone), 37/40 for the rest.
+        first, last = self._ratio(self._sums[1], 1.0, 1 - outside / 20)
+        _, cap = self._ratio(self._sums[2], 0.5, 1 - outside / 20)
+        rest = 1 - outside * 37 / 40
+        if not self._adds_in_squares(rest):
+            rest = 0.95  # the lowest level at which Laplace noises add in squares
+        # Add the steps of three noises: their weights sum to at most sqrt(3) times
+        # the root of the sum of their squares.
+        reach = self._reach(rest, 1.0) + self._step
+        count, sums, squares = self._sums
+        own = 0.0 if self._exact_count else 1.0
+        with np.errstate(all="ignore"):
+            known = count > own * reach
+            base = count**2 - own * reach**2
+            means = np.linspace(first, last, _PARTS + 1)
+            # At a mean m, squares - 2 m sums - c count is noise of weights 1, 2 m and
+            # c, where c is the variance less m**2 + 1/2.
+            above = squares - 2 * means * sums
+            wide = np.square(own * above) + (1 + 4 * means**2) * base
+            wide = reach * np.sqrt(np.maximum(wide, 0)) / base
+            middle = means**2 + 0.5 + above * count / base
+            # middle is a parabola, and wide is convex: bounds for all m of a part
+            # follow from its ends and from the bottom of the parabola.
+            nearest = np.clip(0, first, last)
+            high = np.minimum(np.max(middle + wide, axis=0), cap + 0.5 - nearest**2)
+            bottom = np.clip(sums * count / base, means[:-1], means[1:])
+            least = bottom**2 + 0.5 + (squares - 2 * bottom * sums) * count / base
+            low = np.min(least - np.maximum(wide[:-1], wide[1:]), axis=0)
+        low = np.where(known, np.clip(low - 4 * self._grain, 0, 1), 0)
+        high = np.where(known, np.clip(high + 4 * self._grain, 0, 1), 1)
         scale = self._square_of_half
-        return self._pair(
-            scale * np.clip(square_low + 0.5 - most, 0, 1),
-            scale * np.clip(square_high + 0.5 - least, 0, 1),
-        )
+        return self._pair(scale * low, scale * high)
 
     def _ratio(self, sums: _Array, edge: float, level: float) -> tuple[_Array, _Array]:
         """Return the extreme r in [-edge, edge] with sums - r count a likely noise.
@@ -176,7 +204,7 @@ class MomentsRelease:
         return low, high
 
     def _reach(self, level: float, *weights: float) -> float:
-        """Return a bound that a weighted sum of one or two noises meets at `level`."""
+        """Return a bound that a weighted sum of noises meets at `level`."""
         outside = 1 - _level(level)
         m = self._mechanism
         used = [w for w in weights if w]
@@ -189,9 +217,9 @@ class MomentsRelease:
         return tail * float(m._parameter) * math.hypot(*used) + steps
 
     def _adds_in_squares(self, level: float) -> bool:
-        """Tell whether one noise with the total variance bounds two noises.
+        """Tell whether one noise with the total variance bounds up to three noises.
 
-        True for Gaussian noise, and for two Laplace noises at levels >= 0.95
+        True for Gaussian noise, and for Laplace noise at levels >= 0.95
         (docs/proofs/intervals.md).
         """
         gaussian = isinstance(self._mechanism._noise, DiscreteGaussian)
