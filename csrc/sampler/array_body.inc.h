@@ -24,8 +24,8 @@ static void FDP_K(add_grid)(const fdp_grid_t *grid, const double *x,
 {
     const double step = grid->step, low = grid->low, high = grid->high;
     const double nan = grid->nan;
-    const double anchor = step * 0x1p52, largest = 0x1.fffffffffffffp1023;
-    const uint64_t sign_bit = UINT64_C(1) << 63;
+    const double anchor = step * 0x1p52;
+    const uint64_t sign_bit = UINT64_C(1) << 63, infinite = UINT64_C(0x7ff) << 52;
     FDP_INDEPENDENT
     for (size_t i = 0; i < n; i++) {
         double v = x[i];
@@ -37,10 +37,9 @@ static void FDP_K(add_grid)(const fdp_grid_t *grid, const double *x,
         const double snapped = (size + anchor) - anchor;
         const double on_grid = FDP_K(pick)(size < anchor, snapped, size);
         const double base = fdp_bits_double(fdp_double_bits(on_grid) | sign);
-        double y = base + fdp_from_small(noise[i]) * step;
-        y = FDP_K(pick)(y > largest, largest, y);
-        y = FDP_K(pick)(y < -largest, -largest, y);
-        out[i] = y;
+        const uint64_t y = fdp_double_bits(base + fdp_from_small(noise[i]) * step);
+        /* the largest double is one below infinity, whatever the sign */
+        out[i] = fdp_bits_double(y - ((y & ~sign_bit) == infinite ? 1 : 0));
     }
 }
 #endif

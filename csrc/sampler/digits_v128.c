@@ -14,6 +14,8 @@
 #define FDP_K(name) FDP_JOIN(fdp_##name, v128)
 #define FDP_INSERTS false
 
+typedef uint64_t fdp_words_t __attribute__((vector_size(16)));
+
 FDP_TARGET_V128
 
 /* Bytes of `count` vectors, a power of two up to 8, by turns of the first half and the
@@ -115,61 +117,87 @@ FDP_ALWAYS_INLINE void put_at(uint8_t *to, fdp_b16_t *x, fdp_b16_t special, uint
     }
 }
 
-/* Each lane finds the entry of its rank, special or not, in tables of bytes: of the first
- * two of a value, and of the low word's. */
-FDP_ALWAYS_INLINE void put(const fdp_whole_t *list, size_t rank, const uint64_t *mask,
-                           int16_t *value, uint8_t *low, uint32_t bytes, size_t blocks)
+/* All ones in the lanes of 16 bits, and what special lanes up to each count to, modulo
+ * 256, from the last lane's of `before` on. */
+FDP_ALWAYS_INLINE fdp_b16_t spread(uint64_t bits)
 {
-    const uint64_t ones = UINT64_C(0x0101010101010101);
-    FDP_ALIGNED(16) uint8_t high[2][FDP_RANKS], plane[8][FDP_RANKS];
-    for (size_t k = 0; k < FDP_RANKS; k += 16) {
-        for (size_t i = k; i < k + 16; i++) {
-            high[0][i] = (uint8_t)list->high[i];
-            high[1][i] = (uint8_t)(list->high[i] >> 8);
-        }
-    }
-    if (bytes != 0) {
-        split(list->low, FDP_RANKS, plane);
-    }
-    FDP_ALIGNED(16) uint8_t special[64], at[64], found[10][64];
-    for (size_t b = 0; b < blocks; b++) {
-        for (size_t k = 0; k < 8; k++) {
-            const uint64_t bits = (mask[b] >> (8 * k) & 0xff) * ones;
-            const uint64_t one = ((bits & UINT64_C(0x8040201008040201)) +
-                                  UINT64_C(0x7f7f7f7f7f7f7f7f)) >> 7 & ones;
-            const uint64_t upto = one * ones; /* special lanes up to each of the eight */
-            const uint64_t all = one * 0xff;
-            const uint64_t index = (upto + ((rank + 127) % 128) * ones) & (127 * ones);
-            memcpy(special + 8 * k, &all, 8);
-            memcpy(at + 8 * k, &index, 8);
-            rank += upto >> 56;
-        }
-        for (size_t p = 0; p < 2 + bytes; p++) {
-            fdp_look_t t;
-            fdp_look_open(&t, p < 2 ? high[p] : plane[p - 2], FDP_RANKS);
-            for (size_t i = 0; i < 64; i += 16) {
-                fdp_b16_store(found[p] + i, fdp_look(&t, FDP_RANKS, fdp_b16_load(at + i)));
-            }
-        }
-        for (size_t i = 0; i < 64; i += 16) {
-            const size_t lane = FDP_BLOCK_LANES * b + i;
-            const fdp_b16_t s = fdp_b16_load(special + i);
-            fdp_b16_t x[8] = {fdp_b16_load(found[0] + i), fdp_b16_load(found[1] + i)};
-            put_at((uint8_t *)(value + lane), x, s, 2);
-            for (size_t p = 0; p < bytes; p++) {
-                x[p] = fdp_b16_load(found[2 + p] + i);
-            }
-            if (bytes != 0) {
-                put_at(low + lane * bytes, x, s, bytes);
-            }
-        }
-    }
-    fdp_wipe(high, sizeof high);
-    fdp_wipe(plane, bytes * sizeof *plane);
-    fdp_wipe(found, (2 + bytes) * sizeof *found);
+    const fdp_b16_t byte = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1};
+    const fdp_b16_t bit = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
+    const fdp_words_t low = {bits, 0}; /* no load of what was just stored */
+    return (fdp_b16_t)((fdp_swizzle((fdp_b16_t)low, byte) & bit) == bit);
 }
 
-#include "digits_tilt.inc.h"
+FDP_ALWAYS_INLINE fdp_b16_t counted(fdp_b16_t special, fdp_b16_t before)
+{
+    const fdp_b16_t lane = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    fdp_b16_t sum = special;
+    for (uint8_t k = 1; k < 16; k *= 2) {
+        sum += fdp_swizzle(sum, lane - k);
+    }
+    return fdp_swizzle(before, (lane & 0) + 15) - sum;
+}
+
+/* Tilted digits (digits_tilt.inc.h says what they are), 16 lanes at a time. Each lane finds
+ * the entry of its rank, special or not, in tables of bytes: of the first two of a value,
+ * and of the low word's. */
+FDP_ALWAYS_INLINE void FDP_K(tilt_by)(const fdp_digits_t *law, const uint8_t *word,
+                                      size_t stride, const fdp_whole_t *list, size_t rank,
+                                      const uint64_t *mask, int16_t *value, void *low,
+                                      uint32_t bytes, size_t blocks)
+{
+    const int spare = law->shift < 8 ? 8 - (int)law->shift : 0;
+    const uint16_t step = (uint16_t)(1u << spare), kept = (uint16_t)(256u - step);
+    const fdp_h8_t slope = (fdp_h8_t){0} + (uint16_t)law->tilt.slope;
+    FDP_ALIGNED(16) uint8_t plane[10][FDP_RANKS];
+    fdp_look_t table[10];
+    for (size_t k = 0; k < FDP_RANKS; k++) {
+        plane[0][k] = (uint8_t)list->high[k];
+        plane[1][k] = (uint8_t)(list->high[k] >> 8);
+    }
+    if (bytes != 0) {
+        split(list->low, FDP_RANKS, plane + 2);
+    }
+    for (size_t p = 0; p < 2 + bytes; p++) {
+        fdp_look_open(&table[p], plane[p], FDP_RANKS);
+    }
+    fdp_b16_t at = (fdp_b16_t){0} + (uint8_t)(rank - 1);
+    for (size_t i = 0; i < FDP_BLOCK_LANES * blocks; i += 16) {
+        const uint8_t *w = word + i / FDP_BLOCK_LANES * stride + i % FDP_BLOCK_LANES;
+        const fdp_b16_t d16 = fdp_b16_load(w), u16 = fdp_b16_load(w + 64), zero = {0};
+        const fdp_b16_t s = spread(mask[i / FDP_BLOCK_LANES] >> (i % FDP_BLOCK_LANES));
+        at = counted(s, at);
+        fdp_b16_t found[10];
+        for (size_t p = 0; p < 2 + bytes; p++) {
+            found[p] = fdp_look(&table[p], FDP_RANKS, at & 127);
+        }
+        for (size_t half = 0; half < 2; half++) {
+            int16_t *to = value + i + 8 * half;
+            fdp_s8_t v;
+            memcpy(&v, to, sizeof v);
+#define HALF(a, b) (half == 0 ? fdp_zip_low(a, b) : fdp_zip_high(a, b))
+            const fdp_h8_t d = (fdp_h8_t)HALF(d16, zero), u = (fdp_h8_t)HALF(u16, zero);
+            const fdp_h8_t own = (fdp_h8_t)HALF(found[0], found[1]);
+            const fdp_h8_t special = (fdp_h8_t)HALF(s, s);
+#undef HALF
+            const fdp_h8_t sign = (fdp_h8_t)(v >> 15), size = (fdp_h8_t)v ^ sign;
+            const fdp_s8_t away = (fdp_s8_t)(2 * (d & kept) + (uint16_t)(step - 256));
+            /* 0, and so t, in the nearer half */
+            const fdp_h8_t far = (fdp_h8_t)(away & (fdp_s8_t)(away > 0));
+            const fdp_h8_t t = fdp_high_product((2 * size + 1) * far, slope);
+            const fdp_h8_t flip = (fdp_h8_t)((fdp_s8_t)u < (fdp_s8_t)t) & 0xff;
+            const fdp_h8_t m = size << 8 | (d ^ flip);
+            const fdp_h8_t x = (fdp_h8_t)((fdp_s8_t)(m ^ sign) >> spare);
+            const fdp_h8_t out = (own & special) | (x & ~special);
+            memcpy(to, &out, sizeof out);
+        }
+        if (bytes != 0) {
+            put_at((uint8_t *)low + i * bytes, found + 2, s, bytes);
+        }
+    }
+    fdp_wipe(plane, (2 + bytes) * sizeof *plane);
+    fdp_wipe(table, (2 + bytes) * sizeof *table);
+}
+
 #include "digits_body.inc.h"
 
 static size_t FDP_K(first)(const fdp_columns_t *table, const uint8_t *word, size_t stride,

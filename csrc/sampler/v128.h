@@ -3,7 +3,9 @@
  *
  *   fdp_look_t, fdp_look_open, fdp_look   tables of 32 or 128 bytes at 16 indices
  *   fdp_mask64                            one bit of each of 64 lanes of all ones or zeros
+ *   fdp_swizzle                           bytes of one vector; 0 beyond it
  *   fdp_widen                             16 signed bytes as 16-bit integers
+ *   fdp_high_product                      the high halves of products of 16 bits
  *   fdp_zip_low, fdp_zip_high             bytes of two vectors by turns
  *
  * Tables lie in registers; no address depends on an index: T2.
@@ -26,6 +28,8 @@
 #endif
 
 typedef uint8_t fdp_b16_t __attribute__((vector_size(16)));
+typedef uint16_t fdp_h8_t __attribute__((vector_size(16)));
+typedef int16_t fdp_s8_t __attribute__((vector_size(16)));
 
 FDP_TARGET_V128
 
@@ -60,6 +64,18 @@ FDP_ALWAYS_INLINE fdp_b16_t fdp_look(const fdp_look_t *t, size_t entries, fdp_b1
     }
     const uint8x16_t low = vqtbl4q_u8(t->part[0], (uint8x16_t)i);
     return (fdp_b16_t)vqtbx4q_u8(low, t->part[1], (uint8x16_t)(i - 64));
+}
+
+FDP_ALWAYS_INLINE fdp_b16_t fdp_swizzle(fdp_b16_t table, fdp_b16_t i)
+{
+    return (fdp_b16_t)vqtbl1q_u8((uint8x16_t)table, (uint8x16_t)i);
+}
+
+FDP_ALWAYS_INLINE fdp_h8_t fdp_high_product(fdp_h8_t a, fdp_h8_t b)
+{
+    const uint32x4_t low = vmull_u16(vget_low_u16((uint16x8_t)a), vget_low_u16((uint16x8_t)b));
+    const uint32x4_t high = vmull_high_u16((uint16x8_t)a, (uint16x8_t)b);
+    return (fdp_h8_t)vuzp2q_u16(vreinterpretq_u16_u32(low), vreinterpretq_u16_u32(high));
 }
 
 FDP_ALWAYS_INLINE uint64_t fdp_mask64(const fdp_b16_t v[4])
@@ -114,6 +130,17 @@ FDP_ALWAYS_INLINE fdp_b16_t fdp_swizzle(fdp_b16_t table, fdp_b16_t i)
     return (fdp_b16_t)_mm_shuffle_epi8((__m128i)table, (__m128i)i);
 #else
     return (fdp_b16_t)wasm_i8x16_swizzle((v128_t)table, (v128_t)i);
+#endif
+}
+
+FDP_ALWAYS_INLINE fdp_h8_t fdp_high_product(fdp_h8_t a, fdp_h8_t b)
+{
+#if FDP_X86_64
+    return (fdp_h8_t)_mm_mulhi_epu16((__m128i)a, (__m128i)b);
+#else
+    return (fdp_h8_t)wasm_i16x8_shuffle(wasm_u32x4_extmul_low_u16x8((v128_t)a, (v128_t)b),
+                                        wasm_u32x4_extmul_high_u16x8((v128_t)a, (v128_t)b),
+                                        1, 3, 5, 7, 9, 11, 13, 15);
 #endif
 }
 
