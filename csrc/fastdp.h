@@ -429,6 +429,17 @@ FDP_API FDP_NODISCARD fdp_status_t fdp_count_support(size_t n, const fdp_hashed_
 /* a[v] <- sum over y < n of (-1)^<v, y> a[y], n a power of two, in place; sums wrap. */
 FDP_API void fdp_walsh_hadamard(size_t n, int64_t *a);
 
+/* Whom supporters who are not users of a category leave: what they number on average is
+ * whole + rest; own and cross are the variances of a report's bit. */
+typedef struct {
+    int64_t whole;
+    double rest, scale, own, cross, users;
+} fdp_unbiased_t;
+
+/* count[i] = (supporters[i] - whole - rest) / scale, with its standard error. */
+FDP_API void fdp_estimate_counts(size_t n, const int64_t *supporters,
+                                 const fdp_unbiased_t *law, double *count, double *error);
+
 /* ---- open domains (@timing T0) ---------------------------------------------- */
 
 /* SipHash-2-4 of the n strings text[offset[i]] ... text[offset[i + 1] - 1] under a public

@@ -237,6 +237,13 @@ def hash_support(
     reports: _Array, categories: int, buckets: int, out: _Array
 ) -> None: ...
 def walsh_hadamard(a: _Array) -> None: ...
+def estimate_counts(
+    supporters: _Array,
+    whole: int,
+    rest: float,
+    users: int,
+    doubles: tuple[float, float, float],
+) -> tuple[_Array, _Array]: ...
 
 @final
 class HashKey:

@@ -1092,6 +1092,21 @@ def walsh_hadamard(cnp.ndarray a):
         fdp_walsh_hadamard(n, data)
 
 
+def estimate_counts(cnp.ndarray supporters, int64_t whole, double rest, double users,
+                    doubles):
+    """Return (supporters - whole - rest) / scale and standard errors, from int64 numbers
+    and the scale and two variances of `Support`."""
+    cdef cnp.npy_intp n = cnp.PyArray_SIZE(supporters)
+    cdef cnp.ndarray count = cnp.PyArray_EMPTY(1, &n, cnp.NPY_DOUBLE, 0)
+    cdef cnp.ndarray error = cnp.PyArray_EMPTY(1, &n, cnp.NPY_DOUBLE, 0)
+    cdef fdp_unbiased_t law = fdp_unbiased_t(whole, rest, doubles[0], doubles[1],
+                                             doubles[2], users)
+    fdp_estimate_counts(n, <const int64_t *> cnp.PyArray_DATA(supporters), &law,
+                        <double *> cnp.PyArray_DATA(count),
+                        <double *> cnp.PyArray_DATA(error))
+    return count, error
+
+
 # ---- further parts of this module -------------------------------------------
 
 include "_core_selection.pxi"

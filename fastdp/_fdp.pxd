@@ -252,6 +252,13 @@ cdef extern from "fastdp.h" nogil:
                                    int64_t *count)
     void fdp_walsh_hadamard(size_t n, int64_t *a)
 
+    ctypedef struct fdp_unbiased_t:
+        int64_t whole
+        double rest, scale, own, cross, users
+
+    void fdp_estimate_counts(size_t n, const int64_t *supporters,
+                             const fdp_unbiased_t *law, double *count, double *error)
+
     void fdp_digest_strings(const uint64_t *key, size_t n, const int64_t *offset,
                             const uint8_t *text, uint64_t *out)
 

@@ -4,9 +4,11 @@
  *   fdp_count_values     labels
  *   fdp_count_support    hashed reports: four users at a time against all categories
  *   fdp_walsh_hadamard   the transform that undoes Hadamard codes
+ *   fdp_estimate_counts  users and standard errors from numbers of supporters
  *
  * Timing class T0: everyone may see a report.
  */
+#include <math.h>
 #include <string.h>
 
 #include "../base/config.h"
@@ -67,12 +69,34 @@ fdp_status_t fdp_count_columns(size_t n, size_t row_bytes, const uint8_t *rows,
 
 #define SMALL 2048 /* labels for which several tables fit in the nearest cache */
 
-/* Four tables, since a label that comes twice in a row would wait for its own sum. */
+/* Four labels in 16 bits each. Four tables, since a label that comes twice in a row would
+ * wait for its own sum. */
+FDP_ALWAYS_INLINE void count_four(uint32_t table[4][SMALL + 1], const uint16_t *label)
+{
+    uint64_t four;
+    memcpy(&four, label, sizeof four);
+    for (size_t t = 0; t < 4; t++) {
+        table[t][four >> (16 * t) & 0xffff]++;
+    }
+}
+
+/* What is no label counts as label k. All of a block are compared at once, and read four
+ * at a time: a load for each costs as much as its count. */
 #define COUNT_SMALL(type)                                                     \
     do {                                                                      \
         const type *from = (const type *)report;                              \
-        for (size_t i = 0; i < n; i++) {                                      \
-            table[i % 4][from[i] < k ? from[i] : SMALL]++;                    \
+        for (size_t i = 0; i < n; i += 64) {                                  \
+            const size_t part = n - i < 64 ? n - i : 64;                      \
+            uint16_t label[64];                                               \
+            for (size_t j = part & ~(size_t)3; j < 64; j++) {                 \
+                label[j] = (uint16_t)k;                                       \
+            }                                                                 \
+            for (size_t j = 0; j < part; j++) {                               \
+                label[j] = (uint16_t)(from[i + j] < k ? from[i + j] : k);     \
+            }                                                                 \
+            for (size_t j = 0; j < part; j += 4) {                            \
+                count_four(table, label + j);                                 \
+            }                                                                 \
         }                                                                     \
     } while (0)
 
@@ -86,7 +110,7 @@ fdp_status_t fdp_count_columns(size_t n, size_t row_bytes, const uint8_t *rows,
         }                                            \
     } while (0)
 
-static void count_small(size_t n, const void *report, fdp_dtype_t type, size_t k,
+static void count_small(size_t n, const void *report, fdp_dtype_t type, uint32_t k,
                         int64_t *count)
 {
     uint32_t table[4][SMALL + 1];
@@ -109,7 +133,7 @@ fdp_status_t fdp_count_values(size_t n, const void *report, fdp_dtype_t type, si
         return FDP_ERR_PARAMETER;
     }
     if (k <= SMALL && n <= most) {
-        count_small(n, report, type, k, count);
+        count_small(n, report, type, (uint32_t)k, count);
         return FDP_OK;
     }
     switch (type) {
@@ -215,5 +239,31 @@ void fdp_walsh_hadamard(size_t n, int64_t *a)
     }
     if (n > part) {
         kernels->butterflies(word, n, part);
+    }
+}
+
+/* ---- estimates ------------------------------------------------------------ */
+
+#define PART 64 /* categories whose errors are worked on together */
+
+void fdp_estimate_counts(size_t n, const int64_t *supporters, const fdp_unbiased_t *law,
+                         double *restrict count, double *restrict error)
+{
+    const fdp_unbiased_t l = *law; /* no store changes it: the loops become vectors */
+    double spread[PART];
+    for (size_t i = 0; i < n; i += PART) {
+        const size_t part = n - i < PART ? n - i : PART;
+        for (size_t j = i; j < i + part; j++) {
+            count[j] = ((double)(supporters[j] - l.whole) - l.rest) / l.scale;
+        }
+        for (size_t j = 0; j < part; j++) {
+            const double some = count[i + j] > 0 ? count[i + j] : 0;
+            const double own = some < l.users ? some : l.users;
+            spread[j] = own * l.own;
+            error[i + j] = (l.users - own) * l.cross;
+        }
+        for (size_t j = 0; j < part; j++) { /* apart, so that no product is fused */
+            error[i + j] = sqrt(error[i + j] + spread[j]) / l.scale;
+        }
     }
 }

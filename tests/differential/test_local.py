@@ -498,3 +498,18 @@ def test_raw_bytes_are_the_keystream(n: int) -> None:
         out = np.zeros(n, np.uint8)
         _core.fill_bytes_into(call, out, first)
         assert out.tobytes() == layout.stream_bytes(call, n, first)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.uint32])
+def test_labels_are_counted_at_every_length_and_past_the_last(dtype: type) -> None:
+    """Blocks of 64, their ends in fours, few labels and many; others count nothing."""
+    rng = np.random.default_rng(37)
+    most = int(np.iinfo(dtype).max)
+    for n in [*range(140), 1000]:
+        for k in (1, 7, 256, 2048, 2049):
+            x = rng.integers(0, min(2 * k, most), n, dtype, endpoint=True)
+            x[rng.random(n) < 0.1] = most
+            found = np.ones(k, np.int64)
+            _core.histogram(x, found)
+            wanted = np.bincount(x[x < k].astype(np.int64), minlength=k)
+            assert (found == 1 + wanted).all()

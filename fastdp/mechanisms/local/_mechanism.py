@@ -179,6 +179,11 @@ def count_parts(
     workers: int,
 ) -> _Array:
     """Count reports on threads; return the sum of the threads' tallies."""
+    if workers == 1:
+        total = np.zeros(size, np.int64)
+        if len(reports):
+            count(reports, total)
+        return total
     tallies = []
 
     def part(start: int, stop: int, _: int) -> None:
@@ -272,7 +277,10 @@ class Aggregator(Generic[Estimate]):
         """
         workers = _validate.integer("workers", workers, 1)
         tally, users = self._mechanism._tally(reports, workers, packed, count)
-        self._tally += tally
+        if self._users:
+            self._tally += tally
+        else:  # nothing is counted yet, and nobody else holds this tally
+            self._tally = tally
         self._users += users
         return self
 

@@ -36,6 +36,10 @@ def as_reports(
     DTypeError, ParameterError
         The reports are not integers, or their rows have a wrong width.
     """
+    if type(reports) is np.ndarray and reports.dtype == dtype:
+        plain = reports.flags.c_contiguous and reports.flags.aligned
+        if plain and reports.ndim and reports.shape[1:] == row:
+            return reports  # as `release` makes them
     if isinstance(reports, np.generic):
         reports = np.asarray(reports)
     elif isinstance(reports, (list, tuple)) and (row or dtype.names):
@@ -58,12 +62,7 @@ def as_reports(
         )
     if not own:
         reports = _narrowed(reports, dtype, row)
-    flat: _Array = reports
-    held = flat.flags
-    if type(flat) is not np.ndarray or not (held.c_contiguous and held.aligned):
-        flat = np.require(reports, requirements=["C", "A"])
-    if flat.ndim == 1 + len(row):
-        return flat
+    flat: _Array = np.require(reports, requirements=["C", "A"])
     return flat.reshape(reports.size // row[0] if row else reports.size, *row)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from fastdp import _validate
+from fastdp import _core, _validate
 from fastdp._validate import Real
 from fastdp.mechanisms.local.categories import Names
 
@@ -62,20 +62,13 @@ class Support:
         names: Names | None = None,
     ) -> FrequencyEstimate:
         """Return the estimate from the int64 number of supporters of each category."""
-        scale, own, cross = self._doubles
         # Subtract the integer part of the other users' mean support in integers, so
         # that no digit is lost.
         unit = self.cross.denominator
         whole, rest = divmod(users * self.cross.numerator, unit)
-        counts = (supporters - whole) - rest / unit
-        counts /= scale
-        holders = np.minimum(np.maximum(counts, 0), users)
-        errors = users - holders
-        errors *= cross
-        holders *= own
-        errors += holders
-        np.sqrt(errors, out=errors)
-        errors /= scale
+        counts, errors = _core.estimate_counts(
+            supporters, whole, rest / unit, users, self._doubles
+        )
         return FrequencyEstimate(counts, errors, users, mechanism, names)
 
 
