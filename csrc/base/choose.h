@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* All ones if c, else zero: the compiler is not told that it has only two values, and
- * cannot turn a choice by it into a branch. */
+/* All ones if c, else zero. The assembly hides from the compiler that the mask has only two values;
+ * otherwise it could turn a choice by the mask into a branch. */
 static inline uint64_t fdp_mask(bool c)
 {
     uint64_t mask = 0 - (uint64_t)c;

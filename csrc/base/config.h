@@ -26,7 +26,8 @@
 #if !defined(__linux__) && !defined(__APPLE__) && !defined(_WIN32)
 #error "fastdp runs on Linux, macOS and Windows: no other entropy source was reviewed"
 #endif
-/* gcc aligns the stack to 16 bytes there: AVX variables on it fault (its bug 54412). */
+/* On Windows gcc aligns the stack only to 16 bytes, so AVX variables on it fault (gcc bug
+ * 54412). */
 #if defined(_WIN32) && !defined(__clang__)
 #error "fastdp needs clang on Windows"
 #endif
@@ -39,8 +40,8 @@
 #error "the proofs do not hold under -ffast-math, -Ofast, -funsafe-math-optimizations, \
 -fassociative-math, -freciprocal-math, -ffinite-math-only or -fno-signed-zeros"
 #endif
-/* clang defines no macro for most of these: it is told here. What is left to it is
- * tried at run time, by fdp_self_check. */
+/* clang defines no macro for most of these options, so it gets them here as pragmas. Options that
+ * have no pragma are tested at run time, by fdp_self_check. */
 #if defined(__clang__)
 #pragma clang fp reassociate(off)
 #endif
@@ -52,7 +53,8 @@ _Static_assert(CHAR_BIT == 8 && sizeof(void *) == 8 && sizeof(size_t) == 8,
 _Static_assert(FLT_RADIX == 2 && DBL_MANT_DIG == 53 && DBL_MAX_EXP == 1024 &&
                    FLT_MANT_DIG == 24 && FLT_MAX_EXP == 128,
                "fastdp needs IEEE 754 binary32 and binary64");
-/* Extended intermediate precision would make the bounds depend on spills. */
+/* With extended intermediate precision the error bounds would depend on which values are
+ * spilled. */
 _Static_assert(FLT_EVAL_METHOD == 0, "fastdp needs float and double evaluated as such");
 _Static_assert((-1 & 3) == 3 && (-1 >> 1) == -1,
                "fastdp needs two's complement and an arithmetic right shift");
@@ -65,13 +67,13 @@ _Static_assert((-1 & 3) == 3 && (-1 >> 1) == -1,
 #define FDP_X86_64 0
 #endif
 
-/* Whether vectors of 16 bytes can be tables of bytes: on x86-64 the processor is asked. */
+/* 1 if vectors of 16 bytes can be byte tables. On x86-64 the processor is asked at run time. */
 #if FDP_X86_64 || defined(__aarch64__) || defined(__wasm_simd128__)
 #define FDP_V128 1
 #else
 #define FDP_V128 0
 #endif
-/* Whether there may be instructions for AES. */
+/* 1 if the processor may have AES instructions. */
 #if FDP_X86_64 || defined(__aarch64__)
 #define FDP_AES 1
 #else
@@ -80,20 +82,20 @@ _Static_assert((-1 & 3) == 3 && (-1 >> 1) == -1,
 
 /* ---- attributes ------------------------------------------------------- */
 
-#ifndef FDP_NODISCARD /* fastdp.h has it too, for its own readers */
+#ifndef FDP_NODISCARD /* fastdp.h defines it, too, for programs that include only that */
 #define FDP_NODISCARD __attribute__((warn_unused_result))
 #endif
 #define FDP_ALIGNED(n) __attribute__((aligned(n)))
 #define FDP_INTERNAL __attribute__((visibility("hidden")))
 #define FDP_ALWAYS_INLINE static inline __attribute__((always_inline))
-/* The loop that follows has no dependence from one turn to another. */
+/* The iterations of the loop that follows do not depend on each other. */
 #if defined(__clang__)
 #define FDP_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #else
 #define FDP_INDEPENDENT _Pragma("GCC ivdep")
 #endif
-/* A sum in a vector register is taken as written: gcc makes trees of long ones, whose
- * leaves it then keeps in memory. */
+/* Makes the compiler add vectors in the written order. gcc would reorder a long sum as a tree, and
+ * keep the leaves of the tree in memory. */
 #define FDP_IN_ORDER(x) __asm__("" : "+v"(x))
 /* _FORTIFY_SOURCE replaces memcpy by a function that takes the address of a vector. clang
  * then stores the vector on the stack, and leaves it there. Constant sizes of up to 64
@@ -106,20 +108,20 @@ _Static_assert((-1 & 3) == 3 && (-1 >> 1) == -1,
 #define FDP_LIKELY(x) __builtin_expect(!!(x), 1)
 #define FDP_UNLIKELY(x) __builtin_expect(!!(x), 0)
 
-/* FDP_JOIN(name, suffix) expands its arguments first: the way a shared body
- * names the functions of the twin that includes it. */
+/* FDP_JOIN(name, suffix) expands its arguments first. A shared body uses it to name the functions
+ * of the level that includes it. */
 #define FDP_JOIN_(a, b) a##_##b
 #define FDP_JOIN(a, b) FDP_JOIN_(a, b)
 
 /* ---- target regions --------------------------------------------------- */
 
-/* The feature lists are what cpu.c checks before it grants the level: change
- * both together. gcc may keep to 256-bit vectors unless told otherwise. */
+/* cpu.c checks these features before it enables the level: change both together. gcc may use
+ * 256-bit vectors only, unless told otherwise. */
 #define FDP_FEATURES_V128 "sse3,ssse3,sse4.1,sse4.2,popcnt" /* x86-64-v2 */
 #define FDP_FEATURES_AVX2 "avx2,fma,bmi,bmi2,popcnt,lzcnt"
 #define FDP_FEATURES_AVX512 \
     FDP_FEATURES_AVX2 ",avx512f,avx512dq,avx512bw,avx512vl,avx512cd"
-/* Products of 52 bits, tables of bytes in registers, their compression, counts of bits. */
+/* 52-bit products, byte tables in registers, compression of bytes, bit counts. */
 #define FDP_FEATURES_AVX512VBMI \
     FDP_FEATURES_AVX512 ",avx512ifma,avx512vbmi,avx512vbmi2,avx512bitalg,avx512vpopcntdq"
 
@@ -142,7 +144,7 @@ _Static_assert((-1 & 3) == 3 && (-1 >> 1) == -1,
 #endif
 
 #if FDP_X86_64
-/* 128-bit AES-NI, for machines with or without AVX. */
+/* AES-NI on 128-bit registers, for machines with or without AVX. */
 #define FDP_TARGET_AES FDP_TARGET_("aes,ssse3,sse4.1")
 #define FDP_TARGET_V128 FDP_TARGET_(FDP_FEATURES_V128)
 #define FDP_TARGET_AVX2 FDP_TARGET_(FDP_FEATURES_AVX2)
@@ -150,7 +152,7 @@ _Static_assert((-1 & 3) == 3 && (-1 >> 1) == -1,
 #define FDP_TARGET_AVX512 FDP_TARGET_(FDP_FEATURES_AVX512 FDP_WIDE_)
 #define FDP_TARGET_AVX512VBMI FDP_TARGET_(FDP_FEATURES_AVX512VBMI FDP_WIDE_)
 #define FDP_TARGET_AVX512_AES FDP_TARGET_(FDP_FEATURES_AVX512 ",aes,vaes" FDP_WIDE_)
-#else /* every such machine has vectors of 16 bytes; AES is an extension of ARMv8 */
+#else /* all these machines have vectors of 16 bytes; AES is an extension of ARMv8 */
 #define FDP_TARGET_V128 FDP_TARGET_BASE
 #if defined(__clang__)
 #define FDP_TARGET_AES FDP_TARGET_("aes")

@@ -26,8 +26,8 @@
 
 static _Atomic uint32_t fdp_cpu_state;
 
-/* Drop every bit whose prerequisites are missing, so that a test of one bit is
- * enough for the code that uses it. */
+/* Drops every bit whose prerequisites are missing. Code that uses a feature then has to test only
+ * one bit. */
 static uint32_t fdp_cpu_close(uint32_t mask)
 {
     if (!(mask & FDP_CPU_V128))
@@ -56,7 +56,7 @@ static fdp_cpuid_t fdp_cpuid(uint32_t leaf)
     return r;
 }
 
-/* XCR0: the register state that the operating system saves and restores. */
+/* XCR0: which registers the operating system saves and restores. */
 static uint32_t fdp_xgetbv(void)
 {
     uint32_t eax, edx;
@@ -115,7 +115,7 @@ static uint32_t fdp_cpu_read(void)
 
 #if defined(__aarch64__) && defined(__linux__)
 static bool fdp_has_aes(void) { return (getauxval(AT_HWCAP) & (1ul << 3)) != 0; }
-#else /* every Apple processor of this kind */
+#else /* every Apple processor with ARMv8 has AES */
 static bool fdp_has_aes(void) { return FDP_AES; }
 #endif
 
@@ -148,8 +148,8 @@ const char *fdp_cpu_name(size_t rank, uint32_t *mask)
     return levels[rank].name;
 }
 
-/* What the level that FASTDP_CPU names keeps of the mask: all, if it names none; and
- * whether it is a level. */
+/* Sets *kept to the bits of the mask that the level named in FASTDP_CPU keeps: all bits if it names
+ * no level. Returns whether the name is a level. */
 static bool fdp_cpu_env(uint32_t *kept)
 {
     const char *asked = getenv("FASTDP_CPU"), *name;
@@ -176,7 +176,7 @@ static uint32_t fdp_cpu_load(void)
     if (FDP_LIKELY(state != 0))
         return state;
     uint32_t kept;
-    (void)fdp_cpu_env(&kept); /* fdp_cpu_named refuses what is not a level */
+    (void)fdp_cpu_env(&kept); /* fdp_cpu_named refuses a name that is not a level */
     const uint32_t mask = fdp_cpu_close(fdp_cpu_read() & kept);
     const uint32_t fresh = STATE_FILLED | mask << STATE_SHIFT | mask;
     if (atomic_compare_exchange_strong(&fdp_cpu_state, &state, fresh))

@@ -13,16 +13,16 @@
 enum {
     FDP_CPU_AVX2 = 1,   /* FDP_FEATURES_AVX2 and ymm state; implies V128 */
     FDP_CPU_AVX512 = 2, /* FDP_FEATURES_AVX512 and zmm state; implies AVX2 */
-    FDP_CPU_AES = 4,    /* AES-NI with SSSE3 and SSE4.1, or that of ARMv8 */
-    FDP_CPU_VAES = 8,   /* AES on ymm (with AVX512: zmm); implies AVX2 and AES */
+    FDP_CPU_AES = 4,    /* AES-NI with SSSE3 and SSE4.1, or AES of ARMv8 */
+    FDP_CPU_VAES = 8,   /* AES on ymm registers (with AVX512: zmm); implies AVX2 and AES */
     FDP_CPU_VBMI = 16,  /* FDP_FEATURES_AVX512VBMI; implies AVX512 */
-    FDP_CPU_V128 = 32   /* tables of bytes in vectors of 16: FDP_FEATURES_V128, NEON or
-                         * simd128 */
+    FDP_CPU_V128 = 32   /* byte tables in vectors of 16: FDP_FEATURES_V128, NEON or simd128 */
 };
 
-/* The levels by rank, each above what it implies: X(name, bit of the mask). A level has a
- * row in each of the tables of sampler/levels.c, fdp_kernels_<name>, fdp_digits_<name> and
- * fdp_selection_<name>, on the machines that FDP_LEVELS_HERE builds it for. */
+/* The levels, in ascending order: X(name, bit of the mask). Each level is above those that it
+ * implies. A level has a row in each of the tables of sampler/levels.c, fdp_kernels_<name>,
+ * fdp_digits_<name> and fdp_selection_<name>, on the machines for which FDP_LEVELS_HERE builds
+ * it. */
 #define FDP_LEVELS_ANY(X) X(portable, 0)
 #define FDP_LEVELS_V128(X) X(v128, FDP_CPU_V128)
 #define FDP_LEVELS_X86_64(X)  \
@@ -52,9 +52,9 @@ enum {
  *   processor and FASTDP_CPU allow; UINT32_MAX restores everything. A chunk that
  *   is open keeps the level it was opened with. */
 
-/* Whether FASTDP_CPU, if set, names a level. */
+/* Returns whether FASTDP_CPU, if set, names a level. */
 FDP_INTERNAL bool fdp_cpu_named(void);
-/* The level in force, by its rank in FDP_LEVELS. */
+/* The level in use, by its rank in FDP_LEVELS. */
 FDP_INTERNAL size_t fdp_cpu_rank(void);
 
 #endif

@@ -15,8 +15,8 @@
 #if defined(_WIN32)
 #include <windows.h>
 
-/* Of bcryptprimitives.dll, Windows 10 and later: the generator in which BCryptGenRandom
- * and RtlGenRandom end, without a handle, a provider or a registry. */
+/* From bcryptprimitives.dll, Windows 10 and later. BCryptGenRandom and RtlGenRandom call this
+ * generator in the end; it needs no handle, provider or registry entry. */
 BOOL WINAPI ProcessPrng(PBYTE data, SIZE_T size);
 
 static ptrdiff_t fdp_entropy_some(unsigned char *buf, size_t n)
@@ -31,7 +31,7 @@ static ptrdiff_t fdp_entropy_some(unsigned char *buf, size_t n)
 #include <sys/random.h>
 #include <unistd.h>
 
-#define ENTROPY_PIECE 256 /* getentropy refuses more at once */
+#define ENTROPY_PIECE 256 /* getentropy refuses to return more at once */
 
 static ptrdiff_t fdp_entropy_some(unsigned char *buf, size_t n)
 {
@@ -61,7 +61,7 @@ int fdp_entropy_fill(void *buf, size_t n)
 
     while (left > 0) {
         const ptrdiff_t got = fdp_entropy_some(at, left);
-        /* No progress, or more than was asked for, is as bad as an error. */
+        /* Treat no progress, or more bytes than requested, as an error. */
         if (got <= 0 || (size_t)got > left) {
             const int saved = got < 0 ? errno : EIO;
             fdp_wipe(buf, n);

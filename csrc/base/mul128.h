@@ -22,7 +22,7 @@ static inline fdp_u128_t fdp_mul_high_u128(fdp_u128_t a, fdp_u128_t b)
     return (fdp_u128_t)a1 * b1 + (uint64_t)(mid1 >> 64) + (uint64_t)(mid2 >> 64);
 }
 
-/* The whole product; *high receives bits 64..127, the result is bits 0..63. */
+/* The 128-bit product: *high receives bits 64 to 127, the result is bits 0 to 63. */
 FDP_ALWAYS_INLINE uint64_t fdp_mul_u64(uint64_t a, uint64_t b, uint64_t *high)
 {
     const fdp_u128_t p = (fdp_u128_t)a * b;

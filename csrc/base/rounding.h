@@ -1,6 +1,6 @@
-/* rounding.h: the floating-point mode that every error bound assumes: round to
- * nearest, subnormals kept. Set on entry to a drawing function and put back on
- * exit, because a host program may have changed it (fesetround, flush to zero). */
+/* rounding.h: the floating-point mode that every error bound assumes: round to nearest, subnormals
+ * kept. Every drawing function sets it on entry and restores the old mode on exit, because a host
+ * program may have changed it (fesetround, flush to zero). */
 #ifndef FDP_BASE_ROUNDING_H
 #define FDP_BASE_ROUNDING_H
 
@@ -18,9 +18,10 @@ static inline fdp_rounding_t fdp_rounding_enter(void)
     return saved;
 }
 
-/* The same with subnormal operands and results taken as 0, for kernels whose bounds
- * allow it: their time would tell of subnormal data. And with all flags raised: to raise
- * one takes some cycles, at the first result that is rounded, say. */
+/* The same mode, but subnormal operands and results count as 0. It is for kernels whose bounds
+ * allow that, because arithmetic on subnormal numbers takes longer and would reveal subnormal data.
+ * All exception flags are raised as well: raising one for the first time, for example at the first
+ * rounded result, takes some cycles. */
 static inline fdp_rounding_t fdp_rounding_enter_flushed(void)
 {
     const fdp_rounding_t saved = _mm_getcsr();
@@ -43,7 +44,7 @@ static inline fdp_rounding_t fdp_rounding_enter(void)
     return saved;
 }
 
-/* Where subnormal operands cost no time. */
+/* On this machine subnormal operands take no extra time. */
 static inline fdp_rounding_t fdp_rounding_enter_flushed(void)
 {
     return fdp_rounding_enter();

@@ -15,8 +15,8 @@
 
 FDP_ALWAYS_INLINE void fdp_wipe(void *p, size_t n)
 {
-    /* gcc turns a long memset of known size into "rep stos", which starts
-     * slowly: an unknown size goes to the library's. */
+    /* For a long memset of known size, gcc emits "rep stos", which starts slowly. If the size is
+     * hidden, gcc calls the library's memset. */
     if (n > 128)
         __asm__("" : "+r"(n));
     if (n != 0)
@@ -24,15 +24,15 @@ FDP_ALWAYS_INLINE void fdp_wipe(void *p, size_t n)
     __asm__ volatile("" : : "r"(p) : "memory");
 }
 
-/* Erases 2 kB of the stack below the caller. Compilers spill vectors into the frames of
- * the functions that it called. */
+/* Erases 2 kB of the stack below the caller: compilers spill vectors into the frames of the
+ * functions that the caller called. */
 static __attribute__((noinline, unused)) void fdp_wipe_below(void)
 {
     uint8_t frames[2048];
     fdp_wipe(frames, sizeof frames);
 }
 
-/* The same of an exact resolver, whose frames are 10 kB deep. */
+/* The same after an exact resolver, whose frames take 10 kB. */
 static __attribute__((noinline, unused)) void fdp_wipe_resolver(void)
 {
     uint8_t frames[1 << 14];

@@ -1,7 +1,7 @@
-/* alias.c: alias tables, of integers and of real cuts. */
+/* alias.c: alias tables for integer counts and for real cuts. */
 #include "alias.h"
 
-/* Ascending, by merging. */
+/* Sorts in ascending order by merging. */
 static void sort_keys(size_t n, uint32_t *key)
 {
     uint32_t room[FDP_COLUMNS];
@@ -47,7 +47,7 @@ void fdp_alias_counts(size_t n, const uint32_t *count, uint8_t *cut, uint8_t *al
             alias[low] = (uint8_t)donor;
             units -= 256 - least;
             open[low] = false;
-        } else { /* the largest has at least 256 - units, and becomes the donor */
+        } else { /* the largest one has at least 256 - units, and becomes the donor */
             cut[high] = (uint8_t)(units != 0 ? units - 1 : 255);
             alias[high] = (uint8_t)(units != 0 ? donor : high);
             donor = high;
@@ -59,7 +59,7 @@ void fdp_alias_counts(size_t n, const uint32_t *count, uint8_t *cut, uint8_t *al
 
 /* ---- real cuts ------------------------------------------------------------- */
 
-/* Every column's alias, by `mass`, which is used up. */
+/* Chooses every column's alias from the masses, and overwrites `mass`. */
 static bool choose_aliases(const fdp_fx_t *f, size_t n, uint64_t *mass, uint8_t *alias)
 {
     const size_t w = f->w;
@@ -99,7 +99,7 @@ static bool choose_aliases(const fdp_fx_t *f, size_t n, uint64_t *mass, uint8_t 
         if (fdp_fx_compare(low, one, w) < 0) {
             larges--;
             if (fdp_fx_compare(high, one, w) > 0 && smalls + larges != 0) {
-                return false; /* too near 1 */
+                return false; /* too close to 1 to decide */
             }
             small[smalls++] = giver;
         }
@@ -127,10 +127,12 @@ void fdp_alias_cuts(const fdp_fx_t *f, size_t n, const uint8_t *alias, uint64_t 
             ready[count++] = (uint8_t)i;
         }
     }
-    /* 1 - mass + the cuts of the columns that it is the alias of, those first */
+    /* The cut of a column is 1 - mass plus the cuts of the columns whose alias it is, so compute
+     * those first. */
     while (count != 0) {
         const size_t i = ready[--count], j = alias[i];
-        if (i == j) { /* the last one is all its own: the masses sum to n */
+        if (i == j) { /* the last column belongs wholly to its outcome, because the masses sum to
+                       * n */
             continue;
         }
         uint64_t *low = fdp_fx_lo(f, cuts, i), *high = fdp_fx_hi(f, cuts, i);

@@ -7,7 +7,7 @@
  */
 #include "choice.h"
 
-#define TOP 51 /* binary logarithm of the largest score's weight among the bounds */
+#define TOP 51 /* log2 of the weight of the largest score, in the integer bounds */
 #define DOUBLE_MOST UINT64_C(0x7fefffffffffffff)
 #define DOUBLE_SIGN (UINT64_C(1) << 63)
 
@@ -58,7 +58,7 @@ bool fdp_choice_score(const fdp_choice_t *c, size_t i, uint64_t *score)
 
 static bool less(const fdp_choice_t *c, uint64_t a, uint64_t b)
 {
-    if (c->from->type != FDP_I64) { /* to integers in the order of the doubles */
+    if (c->from->type != FDP_I64) { /* map doubles to integers of the same order */
         a ^= (a & DOUBLE_SIGN) != 0 ? ~DOUBLE_SIGN : 0;
         b ^= (b & DOUBLE_SIGN) != 0 ? ~DOUBLE_SIGN : 0;
     }
@@ -86,10 +86,10 @@ uint64_t fdp_double_part(uint64_t bits, int *place)
     return fraction | (field == 0 ? 0 : UINT64_C(1) << 52);
 }
 
-/* Size of a score: part * 2^place; whether it is below 0. */
+/* The magnitude of a score, part * 2^place. Returns whether the score is negative. */
 static bool size_of(fdp_dtype_t type, uint64_t bits, uint64_t *part, int *place)
 {
-    const bool below = (bits & DOUBLE_SIGN) != 0; /* of integers, too */
+    const bool below = (bits & DOUBLE_SIGN) != 0; /* integers have this sign bit, too */
     *place = 0;
     if (type == FDP_I64) {
         *part = below ? 0 - bits : bits;
@@ -99,7 +99,7 @@ static bool size_of(fdp_dtype_t type, uint64_t bits, uint64_t *part, int *place)
     return below;
 }
 
-/* num / den times 2^place. */
+/* Multiplies num / den by 2^place. */
 static void scale(fdp_arena_t *a, int64_t place, fdp_nat_t *num, fdp_nat_t *den)
 {
     if (place > 0) {
@@ -132,7 +132,7 @@ bool fdp_choice_gap(fdp_arena_t *arena, const fdp_selection_t *law, fdp_any_scor
                                    : fdp_nat_sub(arena, more ? x : y, more ? y : x);
     *num = fdp_nat_mul(arena, number(law->num, FDP_LIMBS), distance);
     *den = number(law->den, FDP_LIMBS);
-    arena->failed |= den->n == 0; /* no law of fdp_selection_make */
+    arena->failed |= den->n == 0; /* a law that fdp_selection_make did not make */
     scale(arena, place, num, den);
     return below_a != below_b ? below_a : below_a == more;
 }
@@ -167,7 +167,8 @@ static void gap_of(fdp_arena_t *a, const fdp_choice_t *c, uint64_t most, uint64_
 
 /* ---- acceptances -------------------------------------------------------------------- */
 
-/* 2^TOP exp(-num / den) top / low; `more` bits for a large share of a small exponential. */
+/* The acceptance threshold 2^TOP exp(-num / den) top / low. `more`: extra bits for a large ratio
+ * times a small exponential. */
 typedef struct {
     fdp_nat_t num, den, top, low;
     unsigned more;
@@ -245,8 +246,8 @@ int fdp_settle_even(fdp_settle_t *w, const void *unused, const uint64_t *words, 
 
 /* ---- inversion ---------------------------------------------------------------------- */
 
-/* The next candidate at place *p or beyond among the leaves of the tree; n: there is none.
- * `span` leaves lie below a child of the root. */
+/* Finds the next candidate at place *p or later in the order of the leaves, or returns n if there
+ * is none. A child of the root has `span` leaves. */
 static size_t order_next(size_t n, size_t span, size_t *p)
 {
     while (*p / span < FDP_TREE_BLOCK) {
@@ -267,7 +268,7 @@ static size_t order_next(size_t n, size_t span, size_t *p)
     return n;
 }
 
-/* e^-gap weight of a candidate, 0 of what is lost. */
+/* Encloses weight * e^-gap of a candidate; 0 if it is lost. */
 static void mass_of(fdp_settle_t *w, const fdp_fx_t *f, const fdp_choice_t *c, uint64_t most,
                     size_t i, uint64_t *out)
 {
@@ -296,7 +297,7 @@ static void mass_of(fdp_settle_t *w, const fdp_fx_t *f, const fdp_choice_t *c, u
     fdp_arena_back(w->a, mark);
 }
 
-/* Candidate number `place` of those left. */
+/* The candidate number `place` among those that remain. */
 static size_t left_at(const fdp_choice_t *c, uint64_t place)
 {
     for (size_t i = 0; i < c->from->n; i++) {
@@ -307,7 +308,7 @@ static size_t left_at(const fdp_choice_t *c, uint64_t place)
     return 0;
 }
 
-/* Where U falls, if enclosures at so many bits tell: n if not. */
+/* The candidate that U falls on, if enclosures at `bits` bits decide it; n if they do not. */
 static size_t place_of(fdp_settle_t *w, const fdp_choice_t *c, uint64_t most, size_t span,
                        const fdp_uniform_t *u, unsigned bits)
 {
@@ -329,7 +330,7 @@ static size_t place_of(fdp_settle_t *w, const fdp_choice_t *c, uint64_t most, si
             last = i;
         }
     }
-    /* the cell of U times the total, in units of 2^-bits, outward */
+    /* The cell of U times the total, in units of 2^-bits, rounded outward. */
     const fdp_nat_t x = fdp_uniform_nat(u), one = fdp_nat_of(w->a, 1);
     const fdp_nat_t low = fdp_nat_mul(w->a, x, fdp_fx_nat(&f, sum));
     const fdp_nat_t high =
@@ -348,7 +349,7 @@ static size_t place_of(fdp_settle_t *w, const fdp_choice_t *c, uint64_t most, si
         memcpy(before, sum + f.w, f.w * sizeof *before);
         fdp_fx_add(&f, sum, sum, mass);
         if (i == last || fdp_fx_compare(least, sum, f.w) < 0) {
-            /* U < 1 bounds the last */
+            /* for the last candidate U < 1 is the upper bound */
             const bool within = i == last || fdp_fx_compare(end, sum, f.w) <= 0;
             return within && fdp_fx_compare(before, least, f.w) <= 0 ? i : n;
         }

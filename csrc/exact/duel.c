@@ -6,14 +6,14 @@
  */
 #include "choice.h"
 
-/* The noise of a candidate, or what else makes a key, at f: both ends in two's complement;
- * `open`: unbounded below, above. */
+/* An enclosure of a candidate's noise, or of another term of its key: both ends in two's
+ * complement. open[0]: unbounded below; open[1]: unbounded above. */
 typedef struct {
     uint64_t *pair;
     bool open[2];
 } ends_t;
 
-/* -ln of num / 2^nbits; num 0: unbounded. */
+/* -ln(num / 2^nbits); unbounded if num is 0. */
 static bool minus_log(const fdp_fx_t *f, uint64_t *out, fdp_nat_t num, unsigned nbits)
 {
     const size_t mark = fdp_arena_mark(f->a);
@@ -40,7 +40,7 @@ static void exponential(const fdp_fx_t *f, ends_t *e, fdp_nat_t a, unsigned nbit
     memcpy(e->pair + f->w, some + f->w, f->w * sizeof *some);
 }
 
-/* -ln of 1 less the cell of U. */
+/* -ln(1 - U) on the cell of U. */
 static void complement(const fdp_fx_t *f, ends_t *e, const fdp_uniform_t *u)
 {
     const fdp_nat_t one = fdp_nat_of(f->a, 1);
@@ -48,7 +48,7 @@ static void complement(const fdp_fx_t *f, ends_t *e, const fdp_uniform_t *u)
     exponential(f, e, fdp_nat_sub(f->a, most, fdp_uniform_nat(u)), u->nbits);
 }
 
-/* -ln(-ln(1 - U)), which falls as -ln(1 - U) rises; that may be as small as U. */
+/* -ln(-ln(1 - U)). It falls as -ln(1 - U) rises, and -ln(1 - U) may be as small as U. */
 static void gumbel(const fdp_fx_t *f, ends_t *e, const fdp_uniform_t *u)
 {
     const fdp_fx_t fine = fdp_fx_at(f->a, f->bits + u->nbits);
@@ -108,7 +108,7 @@ static void gaussian(const fdp_fx_t *f, ends_t *e, const fdp_uniform_t *u,
 
 typedef struct {
     const fdp_duel_t *duel;
-    bool plain; /* keys are noise alone */
+    bool plain; /* the keys are the noise alone */
     fdp_uniform_t u[2], angle[2];
 } race_t;
 
@@ -135,9 +135,9 @@ static void noise_of(const race_t *r, const fdp_fx_t *f, size_t j, ends_t *e)
     }
 }
 
-#define FAR 30 /* c times a distance counts as at most 2^30, far beyond all noise */
+#define FAR 30 /* c times a distance is cut off at 2^30, far beyond all noise */
 
-/* Adds c (score - other score) + ln (weight / other weight). */
+/* Adds c (score - other score) + ln(weight / other weight). */
 static void add_scores(const race_t *r, const fdp_fx_t *f, uint64_t *sum)
 {
     const fdp_choice_t *const *c = r->duel->choice;
@@ -184,7 +184,7 @@ static void add_scores(const race_t *r, const fdp_fx_t *f, uint64_t *sum)
     }
 }
 
-/* 1: the first is ahead; -1: the second; 0: open. */
+/* 1: the first is ahead; -1: the second is ahead; 0: undecided. */
 static int leader_of(const race_t *r, const fdp_fx_t *f)
 {
     ends_t own = {.pair = fdp_fx_take(f, 1)}, other = {.pair = fdp_fx_take(f, 1)};
@@ -242,7 +242,7 @@ int fdp_settle_duel(fdp_settle_t *w, const void *duel, const uint64_t *words, in
     value[0] = counts[0];
     for (int ahead = 0; counts[0] == counts[1] && ahead == 0 && fdp_settle_goes_on(w);) {
         const size_t mark = fdp_arena_mark(w->a);
-        const unsigned known = r.u[0].nbits; /* 63 or more */
+        const unsigned known = r.u[0].nbits; /* at least 63 */
         const fdp_fx_t f = fdp_fx_at(w->a, known + 64);
         w->a->vague = false;
         ahead = leader_of(&r, &f);

@@ -6,7 +6,7 @@ static unsigned length_of(uint64_t x) { return x == 0 ? 0 : 64 - (unsigned)__bui
 void fdp_fx_set_nat(const fdp_fx_t *f, uint64_t *x, fdp_nat_t n)
 {
     const bool beyond = n.n > f->w || (n.n == f->w && n.d[n.n - 1] >> 63);
-    f->a->vague |= beyond; /* FDP_FX_ROOM */
+    f->a->vague |= beyond; /* the value must fit into FDP_FX_ROOM bits */
     memset(x, 0, f->w * sizeof *x);
     if (n.n != 0 && !beyond) {
         memcpy(x, n.d, n.n * sizeof *x);
@@ -56,7 +56,7 @@ static void one_up(uint64_t *x, size_t n, uint64_t by)
     }
 }
 
-/* out (w limbs) = x (n limbs) >> places, with 1 more if `up` and something is lost. */
+/* out (w limbs) = x (n limbs) >> places; if `up`, rounded up. */
 static void shift_into(uint64_t *out, size_t w, const uint64_t *x, size_t n, unsigned places,
                        bool up)
 {
@@ -173,7 +173,7 @@ void fdp_fx_left_over(const fdp_fx_t *f, uint64_t *out, const uint64_t *a, uint6
     if (fdp_fx_sign(out, w) < 0) {
         memset(out, 0, w * sizeof *out);
     }
-    if (fdp_fx_sign(out + w, w) < 0) { /* the number is positive: this cannot be */
+    if (fdp_fx_sign(out + w, w) < 0) { /* impossible, because the number is positive */
         f->a->vague = true;
         memset(out, 0, 2 * w * sizeof *out);
     }
@@ -190,7 +190,7 @@ void fdp_fx_half(const fdp_fx_t *f, uint64_t *out, const uint64_t *a)
 static uint64_t floor_of(const fdp_fx_t *f, const uint64_t *x, unsigned to)
 {
     const unsigned whole = f->bits / 64, part = f->bits % 64;
-    uint64_t above = x[whole] >> part; /* 1 or more */
+    uint64_t above = x[whole] >> part; /* at least 1 */
     for (size_t i = whole + 1; i < f->w; i++) {
         above |= x[i];
     }
@@ -327,7 +327,7 @@ void fdp_fx_flip(const fdp_fx_t *f, uint64_t *out, fdp_nat_t num, fdp_nat_t den)
     fdp_arena_back(f->a, mark);
 }
 
-/* arctan(1/n) 2^point and the number of the last term, as in exact_tilt.root_two_pi. */
+/* arctan(1/n) 2^point, and the number of the last term, as in exact_tilt.root_two_pi. */
 static fdp_nat_t arctan(fdp_arena_t *a, uint64_t n, unsigned point, uint64_t *last)
 {
     uint64_t rest;
@@ -382,8 +382,8 @@ void fdp_fx_root_two_pi(const fdp_fx_t *f, uint64_t *out)
 
 /* ---- logarithms and angles ------------------------------------------------------- */
 
-/* 2 atanh(top / bottom) 2^point, a quotient in [0, 1/3], in point / 64 + 1 limbs and right
- * to *ulps: 2 (3 n + 5) for n terms, by the floors and what is left of the series. */
+/* 2 atanh(top / bottom) 2^point for a quotient in [0, 1/3], in point / 64 + 1 limbs. The error is
+ * at most *ulps = 2 (3 n + 5) for n terms: the floors, and the rest of the series. */
 static uint64_t *log_series(fdp_arena_t *a, fdp_nat_t top, fdp_nat_t bottom, unsigned point,
                             uint64_t *ulps)
 {
@@ -485,10 +485,10 @@ void fdp_fx_cos_quarter(const fdp_fx_t *f, uint64_t *out, fdp_nat_t part, unsign
     fdp_arena_t *a = f->a;
     const size_t mark = fdp_arena_mark(a), w = f->w;
     const unsigned guard = length_of(f->bits) + 12, point = f->bits + guard;
-    const size_t p = point / 64 + 2; /* the sums may be negative */
+    const size_t p = point / 64 + 2; /* one bit more, because the sums may be negative */
     uint64_t i, k, n = 0;
     const fdp_nat_t first = arctan(a, 5, point, &i), second = arctan(a, 239, point, &k);
-    /* pi / 2 = 8 arctan(1/5) - 2 arctan(1/239), right to 8 i + 2 k */
+    /* pi / 2 = 8 arctan(1/5) - 2 arctan(1/239), with an error of at most 8 i + 2 k units */
     const fdp_nat_t half =
         fdp_nat_sub(a, fdp_nat_left(a, first, 3), fdp_nat_left(a, second, 1));
     const fdp_nat_t angle = fdp_nat_right(a, fdp_nat_mul(a, half, part), nbits);
@@ -511,7 +511,7 @@ void fdp_fx_cos_quarter(const fdp_fx_t *f, uint64_t *out, fdp_nat_t part, unsign
         shift_into(term, p, room, p + square.n, point, false);
         fdp_limbs_div_limb(term, term, p, (2 * n + 1) * (2 * n + 2));
     }
-    /* floors, what is left of the series, and the angle's error (|cos'| <= 1) */
+    /* The error: floors, the rest of the series, and the error of the angle (|cos'| <= 1). */
     memset(term, 0, p * sizeof *term);
     term[0] = 6 * n + 6 + 8 * i + 2 * k + 2;
     fdp_limbs_sub(room, total, term, p);
@@ -519,7 +519,7 @@ void fdp_fx_cos_quarter(const fdp_fx_t *f, uint64_t *out, fdp_nat_t part, unsign
     if (fdp_fx_sign(room, p) < 0) {
         memset(room, 0, p * sizeof *room);
     }
-    if (fdp_fx_sign(total, p) < 0) { /* cannot be */
+    if (fdp_fx_sign(total, p) < 0) { /* impossible */
         a->vague = true;
         memset(total, 0, p * sizeof *total);
     }

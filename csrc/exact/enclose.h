@@ -1,14 +1,12 @@
-/* enclose.h: enclosures of reals in fixed point, as the reference makes them.
- *
- * At `bits`, a number is `w` limbs in two's complement, w = fdp_fx_width(bits), in units of
- * 2^-bits; a pair is a lower and an upper end, one after the other.
- */
+/* enclose.h: enclosures of reals in fixed point, equal to those of the Python reference. With
+ * precision `bits`, a number is `w` limbs in two's complement, w = fdp_fx_width(bits), in units of
+ * 2^-bits. A pair is a lower end followed by an upper end. */
 #ifndef FDP_EXACT_ENCLOSE_H
 #define FDP_EXACT_ENCLOSE_H
 
 #include "nat.h"
 
-#define FDP_FX_ROOM 40 /* bits above the point, beside the sign */
+#define FDP_FX_ROOM 40 /* bits above the binary point, without the sign */
 
 static inline size_t fdp_fx_width(unsigned bits) { return (bits + FDP_FX_ROOM) / 64 + 1; }
 
@@ -31,7 +29,7 @@ static inline uint64_t *fdp_fx_hi(const fdp_fx_t *f, uint64_t *pairs, size_t i)
 {
     return pairs + (2 * i + 1) * f->w;
 }
-/* Room for n pairs. */
+/* Memory for n pairs. */
 static inline uint64_t *fdp_fx_take(const fdp_fx_t *f, size_t n)
 {
     return fdp_arena_take(f->a, 2 * n * f->w);
@@ -41,9 +39,9 @@ FDP_INTERNAL void fdp_fx_set_nat(const fdp_fx_t *f, uint64_t *x, fdp_nat_t n);
 FDP_INTERNAL void fdp_fx_set_one(const fdp_fx_t *f, uint64_t *x);                /* 1 */
 FDP_INTERNAL int fdp_fx_compare(const uint64_t *x, const uint64_t *y, size_t w); /* signed */
 FDP_INTERNAL int fdp_fx_sign(const uint64_t *x, size_t w);
-FDP_INTERNAL fdp_nat_t fdp_fx_nat(const fdp_fx_t *f, const uint64_t *x); /* x >= 0, no copy */
+FDP_INTERNAL fdp_nat_t fdp_fx_nat(const fdp_fx_t *f, const uint64_t *x); /* x >= 0; not a copy */
 
-/* Pairs, none of which is below 0. */
+/* Operations on pairs whose ends are not negative. */
 FDP_INTERNAL void fdp_fx_copy(const fdp_fx_t *f, uint64_t *out, const uint64_t *a);
 FDP_INTERNAL void fdp_fx_times(const fdp_fx_t *f, uint64_t *out, const uint64_t *a,
                                const uint64_t *b);
@@ -52,26 +50,28 @@ FDP_INTERNAL void fdp_fx_over(const fdp_fx_t *f, uint64_t *out, const uint64_t *
 FDP_INTERNAL void fdp_fx_less(const fdp_fx_t *f, uint64_t *out, const uint64_t *a); /* 1 - a */
 FDP_INTERNAL void fdp_fx_add(const fdp_fx_t *f, uint64_t *out, const uint64_t *a,
                              const uint64_t *b);
-/* factor * x / divisor, outward; factor * x - count, the lower end at least 0 */
+/* factor * x / divisor, rounded outward; and factor * x - count, with the lower end at least 0 */
 FDP_INTERNAL void fdp_fx_scale(const fdp_fx_t *f, uint64_t *out, const uint64_t *a,
                                uint64_t factor, uint64_t divisor);
 FDP_INTERNAL void fdp_fx_left_over(const fdp_fx_t *f, uint64_t *out, const uint64_t *a,
                                    uint64_t factor, uint64_t count);
 FDP_INTERNAL void fdp_fx_half(const fdp_fx_t *f, uint64_t *out, const uint64_t *a);
-/* floor(2^to x) of a number x below 1, if the pair fixes it. to <= 64 */
+/* Sets *floor = floor(2^to x) for a number x below 1. Returns whether the pair decides it. to <=
+ * 64 */
 FDP_INTERNAL bool fdp_fx_floor(const fdp_fx_t *f, const uint64_t *pair, unsigned to,
                                uint64_t *floor);
 
-/* exp(-num / den): the reference exp_neg, end for end. */
+/* exp(-num / den): both ends are equal to those of the reference exp_neg. */
 FDP_INTERNAL void fdp_fx_exp_neg(const fdp_fx_t *f, uint64_t *out, fdp_nat_t num,
                                  fdp_nat_t den);
-/* q / (1 + q), q = exp(-den / num): _exact.flip. */
+/* q / (1 + q) with q = exp(-den / num): _exact.flip. */
 FDP_INTERNAL void fdp_fx_flip(const fdp_fx_t *f, uint64_t *out, fdp_nat_t num, fdp_nat_t den);
-/* ln(num / den), num >= den > 0; of any two above 0, its ends in two's complement. */
+/* fdp_fx_log: ln(num / den) for num >= den > 0. fdp_fx_log_signed: for any two positive numbers,
+ * with the ends in two's complement. */
 FDP_INTERNAL void fdp_fx_log(const fdp_fx_t *f, uint64_t *out, fdp_nat_t num, fdp_nat_t den);
 FDP_INTERNAL void fdp_fx_log_signed(const fdp_fx_t *f, uint64_t *out, fdp_nat_t num,
                                     fdp_nat_t den);
-/* -a, both ends in two's complement. */
+/* Replaces a by -a; both ends are in two's complement. */
 FDP_INTERNAL void fdp_fx_negate(const fdp_fx_t *f, uint64_t *pair);
 /* cos(pi/2 a 2^-nbits), 0 <= a <= 2^nbits. */
 FDP_INTERNAL void fdp_fx_cos_quarter(const fdp_fx_t *f, uint64_t *out, fdp_nat_t a,

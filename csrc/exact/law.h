@@ -1,20 +1,17 @@
-/* law.h: the kernels' tables of a law, from its exact parameter.
- *
- * But for a wide Gaussian's, every entry is a floor of a real number or the outcome of
- * comparisons of real numbers: every precision that decides it gives the same entry. An
- * attempt that leaves something open is made again with twice the bits.
- * docs/proofs/resolver.md, section 6.
- */
+/* law.h: computes the kernels' tables of a law from its exact parameter. Except for a wide
+ * Gaussian, every entry is the floor of a real number or the outcome of comparisons of real
+ * numbers. So every precision that decides an entry gives the same entry. If an attempt leaves an
+ * entry undecided, the next one uses twice the bits. docs/proofs/resolver.md, section 6. */
 #ifndef FDP_EXACT_LAW_H
 #define FDP_EXACT_LAW_H
 
 #include "alias.h"
 
-#define FDP_LAW_BITS 8192 /* of precision, at most */
+#define FDP_LAW_BITS 8192 /* largest precision, in bits */
 
-/* Fills what prepare does not derive. FDP_ERR_PARAMETER: outside the law's range;
- * FDP_ERR_MEMORY: the arena is too small; FDP_ERR_RESOLVER: FDP_LAW_BITS do not decide.
- * requires: num > 0, den > 0. */
+/* Fills the fields that prepare does not derive. FDP_ERR_PARAMETER: the parameter is outside the
+ * law's range; FDP_ERR_MEMORY: the arena is too small; FDP_ERR_RESOLVER: FDP_LAW_BITS bits do not
+ * decide. requires: num > 0, den > 0. */
 typedef fdp_status_t (*fdp_law_fn)(fdp_arena_t *a, fdp_nat_t num, fdp_nat_t den,
                                    fdp_digits_t *law);
 FDP_INTERNAL fdp_status_t fdp_law_laplace(fdp_arena_t *a, fdp_nat_t num, fdp_nat_t den,
@@ -22,30 +19,30 @@ FDP_INTERNAL fdp_status_t fdp_law_laplace(fdp_arena_t *a, fdp_nat_t num, fdp_nat
 FDP_INTERNAL fdp_status_t fdp_law_gaussian(fdp_arena_t *a, fdp_nat_t num, fdp_nat_t den,
                                            fdp_digits_t *law);
 
-/* 2^53 P(|X| <= bound) of a Laplace law, nearest but at least 1; statuses as those of its
+/* 2^53 P(|X| <= bound) for a Laplace law, rounded to nearest, at least 1. Same statuses as for its
  * tables. */
 FDP_INTERNAL fdp_status_t fdp_laplace_within(fdp_arena_t *a, fdp_nat_t num, fdp_nat_t den,
                                              uint64_t bound, uint64_t *within);
 
-/* A sigma > 8.7, its square, and the shift and low bits of its digits. */
+/* A sigma > 8.7 and its square, and the shift and low bits of its digits. */
 typedef struct {
     fdp_nat_t num, den, num2, den2;
     uint32_t shift, low, slope;
 } fdp_sigma_t;
 
-/* `slope` is found. */
+/* Also computes `slope`. */
 FDP_INTERNAL fdp_status_t fdp_law_tilted(fdp_arena_t *a, const fdp_sigma_t *sigma,
                                          fdp_digits_t *law);
 
-/* The table of patterns, 0 <= num <= den; the rate of a response whose categories and
- * truth are filled. */
+/* The table of patterns, 0 <= num <= den; and the rate of a response whose categories and truth are
+ * set. */
 FDP_INTERNAL fdp_status_t fdp_law_patterns(fdp_arena_t *a, fdp_nat_t num, fdp_nat_t den,
                                            fdp_bernoulli_t *law);
 FDP_INTERNAL fdp_status_t fdp_law_response(fdp_arena_t *a, fdp_response_t *law);
 
 /* ---- enclosures that tables and the resolver share ------------------------------ */
 
-/* The first digit's law, of 128 outcomes; the second digit's, of n. */
+/* The law of the first digit, which has 128 outcomes; and of the second digit, which has n. */
 FDP_INTERNAL void fdp_laplace_first(const fdp_fx_t *f, const uint64_t *theta,
                                     const uint64_t *q, uint64_t *out);
 FDP_INTERNAL void fdp_laplace_second(const fdp_fx_t *f, const uint64_t *q, size_t n,
@@ -62,12 +59,12 @@ FDP_INTERNAL uint32_t fdp_tilted_share(const fdp_sigma_t *t, uint32_t size, uint
 
 /* ---- the resolver ---------------------------------------------------------------- */
 
-/* Extension block `block` of the trial at hand. */
+/* Writes extension block `block` of the current trial. */
 typedef void (*fdp_block_fn)(const void *context, uint32_t block, uint8_t out[16]);
 
-/* Settles a pending trial as fdp_resolve_fn: 1 and the value, 0, or -1 (with a->failed:
- * the arena is too small; without: 8,192 bits of a uniform do not decide). `law` are the
- * tables of the parameter num / den. What the arena held is the caller's to wipe. */
+/* Settles a pending trial, as fdp_resolve_fn does. Returns 1 and sets the value; or 0 (rejected);
+ * or -1: the arena is too small (a->failed), or 8,192 bits of a uniform do not decide. `law` are
+ * the tables of the parameter num / den. The caller must wipe the arena. */
 FDP_INTERNAL int fdp_law_settle(fdp_arena_t *a, const fdp_digits_t *law, fdp_nat_t num,
                                 fdp_nat_t den, const uint64_t *words, fdp_block_fn block,
                                 const void *context, int64_t value[2]);

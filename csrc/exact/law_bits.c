@@ -1,10 +1,10 @@
-/* law_bits.c: alias tables of Bernoulli patterns and rates of responses, from exact
- * probabilities, and what 64 bits and more of a trial leave open of them. */
+/* law_bits.c: alias tables of Bernoulli patterns and rates of responses, from exact probabilities;
+ * and trials of these that 64 bits or more leave undecided. */
 #include "resolver.h"
 
 /* ---- patterns of eight bits --------------------------------------------------- */
 
-/* Masses of the patterns, 256 den^8 P(c), in `width` limbs each; whole: den^8. */
+/* The masses 256 den^8 P(c) of the patterns, in `width` limbs each; `whole` is den^8. */
 typedef struct {
     uint64_t *mass, *one, *gap;
     size_t width;
@@ -48,8 +48,8 @@ static bool open_masses(fdp_arena_t *a, fdp_nat_t num, fdp_nat_t den, masses_t *
     return !a->failed;
 }
 
-/* Walker's method: closes column after column. `only` < 256: ends at that column, whose
- * cut is then gap / whole, and tells whether it was closed; else fills the table. */
+/* Walker's method: closes one column after another. If `only` < 256, stops at that column and
+ * returns whether it was closed; its cut is then gap / whole. Otherwise fills the whole table. */
 static bool close_columns(fdp_arena_t *a, masses_t *m, size_t only, fdp_bernoulli_t *law)
 {
     uint8_t small[256], large[256];
@@ -60,7 +60,8 @@ static bool close_columns(fdp_arena_t *a, masses_t *m, size_t only, fdp_bernoull
         smalls += way < 0;
         larges += way > 0;
     }
-    while (smalls != 0 && larges != 0 && !a->failed) { /* what one lacks another has */
+    while (smalls != 0 && larges != 0 && !a->failed) { /* a large column gives a small one what
+                                                        * that lacks */
         const uint8_t c = small[--smalls], other = large[larges - 1];
         uint64_t *its = m->mass + m->width * other;
         fdp_limbs_sub(m->gap, m->one, m->mass + m->width * c, m->width);

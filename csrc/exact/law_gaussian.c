@@ -1,8 +1,8 @@
-/* law_gaussian.c: the tables of the discrete Gaussian law of small sigma. */
+/* law_gaussian.c: the tables of the discrete Gaussian law for small sigma. */
 #include "law.h"
 
-/* Weights exp(-m^2 / 2 sigma^2) by steps: the m-th is q^(2m + 1). `term` is that of
- * m = 64 at the end, `step` the next one. */
+/* The weights exp(-m^2 / 2 sigma^2), each from the one before: the m-th step multiplies by q^(2m +
+ * 1). At the end `term` is the weight of m = 64 and `step` is the next factor. */
 static void inner(const fdp_fx_t *f, const uint64_t *twice, uint64_t *step, uint64_t *law,
                   uint64_t *term)
 {
@@ -16,8 +16,8 @@ static void inner(const fdp_fx_t *f, const uint64_t *twice, uint64_t *step, uint
     }
 }
 
-/* Twice the sum of what follows: once a term's lower end is 0, the rest is below its
- * upper end, since each is below 0.45 of the one before it. */
+/* Twice the sum of the remaining terms. Each term is below 0.45 times the one before; so once the
+ * lower end of a term is 0, the rest is below the term's upper end. */
 static void outer(const fdp_fx_t *f, const uint64_t *twice, uint64_t *step, uint64_t *term,
                   uint64_t *sum)
 {

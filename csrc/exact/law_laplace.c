@@ -1,8 +1,8 @@
-/* law_laplace.c: the tables of the discrete Laplace law, all from one exponential. */
+/* law_laplace.c: the tables of the discrete Laplace law, all computed from one exponential. */
 #include "law.h"
 
-#define DIGIT 5 /* bits of the second digit, at most */
-#define SPARE 3 /* low bits that share its byte */
+#define DIGIT 5 /* most bits of the second digit */
+#define SPARE 3 /* low bits stored in the same byte */
 #define HUGE_INVERSE 1e300
 
 typedef struct {
@@ -40,7 +40,7 @@ void fdp_laplace_first(const fdp_fx_t *f, const uint64_t *theta, const uint64_t 
     fdp_fx_less(f, up, theta);
     fdp_fx_times(f, up, up, part);
     fdp_fx_times(f, down, theta, part);
-    fdp_fx_half(f, out, fdp_fx_lo(f, power, 63)); /* for either tail */
+    fdp_fx_half(f, out, fdp_fx_lo(f, power, 63)); /* one half for each tail */
     fdp_fx_copy(f, fdp_fx_lo(f, out, 127), out);
     for (size_t v = 0; v < 63; v++) {
         fdp_fx_times(f, fdp_fx_lo(f, out, 64 + v), up, fdp_fx_lo(f, power, v));
@@ -68,8 +68,8 @@ void fdp_laplace_second(const fdp_fx_t *f, const uint64_t *q, size_t n, uint64_t
     fdp_arena_back(f->a, mark);
 }
 
-/* one[k] = P(c_k = 1) = tanh(2^k / 2t); some[k], that one of c_k ... is 1; and that none
- * is. The ladder has exp(-2^k / t). */
+/* one[k] = P(c_k = 1) = tanh(2^k / 2t); some[k] = P(one of c_k, c_(k+1), ... is 1); none = P(no c_k
+ * is 1). The ladder has exp(-2^k / t). */
 void fdp_laplace_corrections(const fdp_fx_t *f, const uint64_t *ladder, size_t low,
                              uint64_t *one, uint64_t *some, uint64_t *none)
 {
@@ -93,7 +93,8 @@ void fdp_laplace_corrections(const fdp_fx_t *f, const uint64_t *ladder, size_t l
 
 /* ---- tables ------------------------------------------------------------------ */
 
-/* The thresholds of a correction: of all sets of few bits, or of the highest of many. */
+/* The thresholds for choosing a correction: of all sets if there are few low bits, else of the
+ * highest set bit. */
 void fdp_laplace_tops(const fdp_fx_t *f, size_t low, const uint64_t *one,
                       const uint64_t *some, uint32_t units, uint64_t *out)
 {
@@ -166,7 +167,7 @@ static bool second_digit(const fdp_fx_t *f, const scale_t *t, const uint64_t *la
     }
     fdp_alias_counts(1 << DIGIT, count, law->second.cut, law->second.alias);
     law->special[1] = (double)units / 8192.0;
-    /* what they leave of the digits that are not corrected */
+    /* the mass left for digits without a correction */
     fdp_fx_left_over(f, rest, none, 1 << 13, (1 << 13) - units);
     for (size_t d = 0; d < n; d++) {
         fdp_fx_left_over(f, left + d * p, left + d * p, 1 << 13, count[d]);
@@ -200,7 +201,7 @@ static bool attempt(const fdp_fx_t *f, const scale_t *t, fdp_digits_t *law)
            (t->shift == 0 || second_digit(f, t, ladder, law));
 }
 
-/* 1 + q and min(1 + 1/q, HUGE_INVERSE), nearest. */
+/* 1 + q and min(1 + 1/q, HUGE_INVERSE), rounded to nearest. */
 static bool inverses(const fdp_fx_t *f, const scale_t *t, bool steep, fdp_geometric_t *tail)
 {
     fdp_arena_t *a = f->a;
@@ -230,7 +231,7 @@ static bool inverses(const fdp_fx_t *f, const scale_t *t, bool steep, fdp_geomet
     return sure;
 }
 
-/* Between 1e-6, as a double, and 2^55. */
+/* Whether the scale is between 1e-6 (as a double) and 2^55. */
 static bool in_range(fdp_arena_t *a, fdp_nat_t num, fdp_nat_t den)
 {
     const fdp_nat_t least = fdp_nat_mul(a, fdp_nat_of(a, 0x10c6f7a0b5ed8d), den);
@@ -261,7 +262,7 @@ fdp_status_t fdp_law_laplace(fdp_arena_t *a, fdp_nat_t num, fdp_nat_t den, fdp_d
     /* exp(691) = 1.2e300 */
     const bool steep = fdp_nat_compare(den, fdp_nat_mul(a, fdp_nat_of(a, 691), num)) > 0;
     fdp_arena_back(a, start);
-    /* a rung of the ladder doubles the error */
+    /* each step of the ladder doubles the error */
     unsigned bits = t.shift > 40 ? 215 : 151;
     bool sure = false;
     for (; !sure && bits <= FDP_LAW_BITS && !a->failed; bits = 2 * bits + 40) {

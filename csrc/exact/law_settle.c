@@ -1,17 +1,18 @@
-/* law_settle.c: lanes of digits, of Laplace laws and of Gaussian laws of small sigma. */
+/* law_settle.c: settles lanes of digits, for Laplace laws and for Gaussian laws of small sigma. */
 #include "resolver.h"
 
 #include "../base/wipe.h"
 
 #define COPIES 4
-#define MOST_COPIES 1024 /* beyond, with a probability below 2^-1000, nothing is decided */
+#define MOST_COPIES 1024 /* More copies than this are needed with a probability below 2^-1000;
+                          * then the trial fails. */
 #define SPARE 3
 
 enum { FIRST = 0, SECOND = 1, WHOLE = 2 };
 
 /* ---- digits ------------------------------------------------------------------- */
 
-/* What the integer columns give each outcome, and what they leave. */
+/* Counts the units that the integer columns give each outcome, and the units left over. */
 static void count_columns(const fdp_columns_t *from, uint32_t n, uint32_t turn,
                           uint32_t *count, uint32_t *units)
 {
@@ -41,8 +42,8 @@ static void enclose_rung(fdp_settle_t *w, const fdp_fx_t *f, uint32_t k, uint64_
     fdp_arena_back(w->a, mark);
 }
 
-/* Of the low bits: `one`, `some` and `none` as in law.h; low + 1 pairs each, and one.
- * Each exp(-2^k / t) is the square of the one before. */
+/* Encloses `one`, `some` and `none` of the low bits, as in law.h; they have low + 1, low + 1 and
+ * one pairs. Each exp(-2^k / t) is the square of the one before. */
 static void enclose_corrections(fdp_settle_t *w, const fdp_fx_t *f, uint64_t *one, uint64_t *some,
                                 uint64_t *none)
 {
@@ -121,7 +122,7 @@ static const uint64_t *entries_of(const fdp_settle_t *w, int which, uint32_t *n)
                              : w->law->second_whole;
 }
 
-/* The cut of column k. */
+/* Encloses the cut of column k. */
 static void cut_bound(fdp_settle_t *w, const fdp_fx_t *f, const void *what, uint64_t k,
                       uint64_t *out)
 {
@@ -147,7 +148,8 @@ static void cut_bound(fdp_settle_t *w, const fdp_fx_t *f, const void *what, uint
     }
 }
 
-/* The outcome of a word: a uniform of 56 bits or more, a byte of column. */
+/* The outcome of a word: its first byte chooses the column, and the rest is a uniform of at least
+ * 56 bits. */
 static uint32_t outcome_of(fdp_settle_t *w, int which, bool known, uint64_t word, uint32_t start)
 {
     uint32_t n;
@@ -237,8 +239,8 @@ static fdp_i128_t laplace_tail(fdp_settle_t *w, uint64_t word, unsigned nbits)
     return negative ? ~g - 63 : g + 63;
 }
 
-/* What is cleared, first: the thresholds `top`; or the bits of a copy, the highest first:
- * `some`. */
+/* Encloses the thresholds for the correction: for the first one `top`; for a copy `some`, from the
+ * highest bit down. */
 static void clear_bounds(fdp_settle_t *w, const fdp_fx_t *f, const void *what, uint64_t count,
                          uint64_t *out)
 {
@@ -268,7 +270,7 @@ static uint64_t first_mask(fdp_settle_t *w, uint64_t top, unsigned nbits)
     return i < tops ? w->law->mask[i] : 0;
 }
 
-/* The set bits below the highest, each the highest of a fresh copy. */
+/* The set bits below the highest one. Each of them is the highest set bit of a fresh copy. */
 static uint64_t further_mask(fdp_settle_t *w, uint32_t limit, const uint64_t *copies,
                              uint32_t known)
 {
@@ -283,7 +285,7 @@ static uint64_t further_mask(fdp_settle_t *w, uint32_t limit, const uint64_t *co
         const bool have = i < known;
         fdp_uniform_t u = fdp_uniform_open(w, have ? copies[i] : 0, have ? 64 : 0,
                                            (4 + i) * FDP_BESIDE);
-        /* one more than the bit */
+        /* the number of the bit plus 1 */
         const uint32_t k =
             w->t.low - (uint32_t)fdp_uniform_first(w, &u, clear_bounds, &copy, w->t.low);
         if (k == 0) {
@@ -331,8 +333,8 @@ static void half_bound(fdp_settle_t *w, const fdp_fx_t *f, const void *what, uin
     fdp_fx_half(f, out, out);
 }
 
-/* The sum of exp((64^2 - m^2) / (2 sigma^2)) over m >= start >= 64: once a term's lower
- * end is 0, the rest is below its upper end. */
+/* The sum of exp((64^2 - m^2) / (2 sigma^2)) over m >= start >= 64. Once the lower end of a term is
+ * 0, the rest is below its upper end. */
 static void far_sum(fdp_settle_t *w, const fdp_fx_t *f, uint64_t start, uint64_t *out)
 {
     const size_t mark = fdp_arena_mark(w->a);

@@ -1,4 +1,4 @@
-/* settle_tilted.c: tries of tilted digits: what fdp_settle_tilted decides. */
+/* law_settle_tilted.c: settles tries of tilted digits (fdp_settle_tilted). */
 #include "resolver.h"
 
 #include "../base/wipe.h"
@@ -7,7 +7,7 @@
 
 typedef struct {
     uint32_t choice, taken;
-    uint64_t side, at; /* |x|, or g of a tail */
+    uint64_t side, at; /* |x|, or g in a tail */
 } try_t;
 
 static fdp_nat_t square_of(const fdp_settle_t *w, uint64_t x)
@@ -16,7 +16,7 @@ static fdp_nat_t square_of(const fdp_settle_t *w, uint64_t x)
     return fdp_nat_mul(w->a, n, n);
 }
 
-/* [low, high] over the hat: 2^-64 height for each unit of choice. */
+/* Divides [low, high] by the hat, whose height is 2^-64 height for each unit of choice. */
 static void over_hat(fdp_settle_t *w, const fdp_fx_t *f, const try_t *t, fdp_nat_t low,
                      fdp_nat_t high, uint64_t *out)
 {
@@ -58,7 +58,7 @@ static uint64_t tail_start(const fdp_settle_t *w, uint64_t side)
     return (UINT64_C(63) << w->t.shift) + side;
 }
 
-/* 2^23 exp(-(M^2 + g^2) / 2 sigma^2) / (Z (1 - r)), r = exp(-M / sigma^2), over the hat. */
+/* 2^23 exp(-(M^2 + g^2) / 2 sigma^2) / (Z (1 - r)) divided by the hat, r = exp(-M / sigma^2). */
 static void edge_bound(fdp_settle_t *w, const fdp_fx_t *f, const void *what, uint64_t k,
                        uint64_t *out)
 {
@@ -121,7 +121,7 @@ static double beyond_guess(fdp_settle_t *w, const fdp_fx_t *f, const void *what,
     return ((double)f->bits * 0.69314718055994530942 - fdp_nat_log(x)) * scale;
 }
 
-/* 1 and the value, or 0. */
+/* Makes one attempt. Returns 1 and sets the value, or returns 0. */
 static int attempt(fdp_settle_t *w, uint64_t word, uint64_t place, fdp_i128_t *value)
 {
     const uint64_t entry = w->law->first_rest[word & 127];
@@ -157,8 +157,8 @@ static int attempt(fdp_settle_t *w, uint64_t word, uint64_t place, fdp_i128_t *v
     return kept && fdp_settle_goes_on(w);
 }
 
-/* A try's value; or, of a lane that no accepted try is left for, that of its own tries in
- * its extension blocks. */
+/* Settles a try; or settles a lane for which no accepted try is left, by further tries from the
+ * lane's own extension blocks. */
 int fdp_settle_tilted(fdp_settle_t *w, const uint64_t *words, fdp_i128_t *value)
 {
     for (size_t i = 0; i < FDP_COLUMNS; i++) {

@@ -1,12 +1,10 @@
-/* law_tilted.c: the tables of discrete Gaussian noise of sigma > 8.7 by tilted digits.
- *
- * They rest on lower ends of 192 bits: these floors, one by one, define the tables, and
- * with them what a key's words mean. docs/proofs/discrete_gaussian.md
- */
+/* law_tilted.c: the tables of discrete Gaussian noise of sigma > 8.7 by tilted digits. They are
+ * floors of lower ends with 192 bits. These floors, one by one, define the tables, and so they
+ * define what the words of a key mean. docs/proofs/discrete_gaussian.md */
 #include "law.h"
 
 #define BITS 192
-#define LIMBS 4 /* of a weight in units of 2^-192; a step has 3 */
+#define LIMBS 4 /* limbs of a weight in units of 2^-192; a step has one limb fewer */
 #define DIGIT 8 /* bits of the second digit */
 #define CHOICES (1u << 24)
 #define BLOCKS 63
@@ -29,7 +27,8 @@ void fdp_tilted_unit(const fdp_fx_t *f, const fdp_sigma_t *t, uint64_t *out)
     if (a->failed) {
         return;
     }
-    fdp_nat_t fourth[2]; /* of sqrt(2 pi): 2 pi^2 is half of it */
+    fdp_nat_t fourth[2]; /* the fourth power of sqrt(2 pi), which is 4 pi^2: twice the 2 pi^2 of
+                          * q */
     for (size_t side = 0; side < 2; side++) {
         const fdp_nat_t x = fdp_fx_nat(&fine, wide + side * fine.w);
         const fdp_nat_t y = fdp_nat_mul(a, x, x);
@@ -50,7 +49,7 @@ void fdp_tilted_unit(const fdp_fx_t *f, const fdp_sigma_t *t, uint64_t *out)
         fdp_fx_scale(f, q, q, 2, 1);
         fdp_limbs_add(sum + w, sum + w, q + w, w);
     }
-    /* further terms are below one unit in all */
+    /* all further terms together are below one unit */
     const fdp_nat_t high = fdp_nat_add(a, fdp_fx_nat(f, sum + w), fdp_nat_of(a, 2));
     const fdp_nat_t most =
         fdp_nat_right(a, fdp_nat_mul(a, fdp_fx_nat(f, root + w), high), bits);
@@ -67,8 +66,8 @@ void fdp_tilted_unit(const fdp_fx_t *f, const fdp_sigma_t *t, uint64_t *out)
     fdp_arena_back(a, mark);
 }
 
-/* 2^23 exp(-M^2 / 2 sigma^2) f(M) / (Z (1 - r)), r = exp(-M / sigma^2) and M = 63 2^shift
- * (side 0) or one more: its upper end. */
+/* The upper end of 2^23 exp(-M^2 / 2 sigma^2) f(M) / (Z (1 - r)), with r = exp(-M / sigma^2), and M
+ * = 63 2^shift (side 0) or one more (side 1). */
 static fdp_nat_t tail_edge(const fdp_fx_t *f, const fdp_sigma_t *t, const uint64_t *unit,
                            uint64_t side)
 {
@@ -90,7 +89,7 @@ static fdp_nat_t tail_edge(const fdp_fx_t *f, const fdp_sigma_t *t, const uint64
                           fdp_nat_left(a, fdp_fx_nat(&fine, r), t->shift));
 }
 
-/* 256 times the density of a second digit over that of its block. */
+/* 256 times the density of a second digit, divided by the density of its block. */
 uint32_t fdp_tilted_share(const fdp_sigma_t *t, uint32_t size, uint32_t digit)
 {
     const int32_t step = 1 << (t->shift < DIGIT ? DIGIT - t->shift : 0);
@@ -103,12 +102,12 @@ uint32_t fdp_tilted_share(const fdp_sigma_t *t, uint32_t size, uint32_t digit)
 
 /* ---- weights ----------------------------------------------------------------- */
 
-/* At the edges of sub-blocks (all values if shift <= 8), one after the other. */
+/* The weights at the edges of sub-blocks (at all values if shift <= 8), one after the other. */
 typedef struct {
     uint64_t value[LIMBS], step[LIMBS - 1], twice[LIMBS - 1];
 } walk_t;
 
-/* floor(x y 2^-192), y of three limbs, in x's place. */
+/* x = floor(x y 2^-192); y has three limbs. */
 FDP_ALWAYS_INLINE void multiply(uint64_t *x, size_t n, const uint64_t *y)
 {
     uint64_t room[2 * LIMBS - 1] = {0};
@@ -143,7 +142,8 @@ static bool is_above(const uint64_t *x, const uint64_t *y)
     return false;
 }
 
-/* What the digits of a block may take, and the hat of the rest: the largest. */
+/* The largest count that the digits of a block may have. *hat becomes the hat of the rest: the
+ * largest remaining weight. */
 static uint32_t block_count(const fdp_sigma_t *t, uint32_t size, const uint64_t *inside,
                             const uint64_t *outside, uint32_t digits, uint64_t *hat)
 {
@@ -151,7 +151,7 @@ static uint32_t block_count(const fdp_sigma_t *t, uint32_t size, const uint64_t 
     for (uint32_t d = 0; d < digits; d++) {
         share[d] = fdp_tilted_share(t, size, d);
         if (share[d] != 0) {
-            /* the whole part decides floor(w / s) */
+            /* floor(w / s) depends only on the whole part of w */
             const uint32_t most = (uint32_t)outside[LIMBS * d + LIMBS - 1] / share[d];
             n = most < n ? most : n;
         }
@@ -166,12 +166,12 @@ static uint32_t block_count(const fdp_sigma_t *t, uint32_t size, const uint64_t 
             memcpy(hat, rest, sizeof rest);
         }
     }
-    const uint64_t lack[LIMBS] = {0, 0, 1, 0}; /* of the lower ends: 2^-64 */
+    const uint64_t lack[LIMBS] = {0, 0, 1, 0}; /* the lower ends may be too small by 2^-64 */
     fdp_limbs_add(hat, hat, lack, LIMBS);
     return n;
 }
 
-/* Counts and hats of all blocks but the tails; `edge` has room for 257 weights. */
+/* Computes the counts and hats of all blocks except the tails. `edge` has room for 257 weights. */
 static void all_blocks(const fdp_sigma_t *t, walk_t *w, uint64_t *edge, uint32_t *count,
                        uint64_t (*hat)[LIMBS])
 {
@@ -182,7 +182,7 @@ static void all_blocks(const fdp_sigma_t *t, walk_t *w, uint64_t *edge, uint32_t
         const size_t up = 64 + size, down = BLOCKS - size;
         walk(w, edge + LIMBS, digits);
         count[up] = block_count(t, size, edge, edge + (coarse ? LIMBS : 0), digits, hat[up]);
-        if (coarse) { /* the same ends on either side */
+        if (coarse) { /* both sides have the same ends */
             count[down] = count[up];
             memcpy(hat[down], hat[up], sizeof hat[up]);
         } else {
@@ -194,7 +194,8 @@ static void all_blocks(const fdp_sigma_t *t, walk_t *w, uint64_t *edge, uint32_t
 
 /* ---- tries --------------------------------------------------------------------- */
 
-/* Units of 2^-24 of the blocks, from their hats and the height of a unit, 2^-64 each. */
+/* The share of each block in units of 2^-24, from the hats; `height` is the height of one unit in
+ * units of 2^-64. */
 static void choose_units(const uint64_t (*hat)[LIMBS], uint64_t height, uint32_t *choice)
 {
     uint32_t chosen = 2;
@@ -209,7 +210,7 @@ static void choose_units(const uint64_t (*hat)[LIMBS], uint64_t height, uint32_t
     choice[64] += CHOICES - chosen;
 }
 
-/* Spreads them over 128 columns of 2^17. */
+/* Spreads the units over 128 columns of 2^17 units. */
 static void choose_columns(const uint32_t *choice, uint64_t *entry)
 {
     const uint32_t column = CHOICES / FDP_COLUMNS;
@@ -236,7 +237,7 @@ static void choose_columns(const uint32_t *choice, uint64_t *entry)
     }
 }
 
-/* The height of a unit of 2^-24, up to a multiple of 2^-64: all hats over them. */
+/* The height of one unit: the sum of all hats times 2^-24, rounded up to a multiple of 2^-64. */
 static uint64_t unit_height(fdp_arena_t *a, const uint64_t (*hat)[LIMBS])
 {
     uint64_t total[LIMBS] = {0};

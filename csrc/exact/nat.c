@@ -7,7 +7,8 @@
 
 uint64_t *fdp_arena_take(fdp_arena_t *a, size_t n)
 {
-    if (a->failed || n > a->size - a->used) { /* once failed, always: one look is enough */
+    if (a->failed || n > a->size - a->used) { /* once it has failed it stays failed, so the
+                                               * caller may check once at the end */
         a->failed = true;
         return NULL;
     }
@@ -65,13 +66,13 @@ void fdp_limbs_mul(uint64_t *out, const uint64_t *x, size_t n, const uint64_t *y
     }
 }
 
-/* floor((2^128 - 1) / d) - 2^64, d with its top bit set (Moeller, Granlund 2011). */
+/* floor((2^128 - 1) / d) - 2^64 for d with its top bit set (Moeller, Granlund 2011). */
 static uint64_t reciprocal(uint64_t d)
 {
     return (uint64_t)(((fdp_u128_t)~d << 64 | ~(uint64_t)0) / d);
 }
 
-/* (high 2^64 + low) / d, high < d, by the reciprocal. */
+/* (high 2^64 + low) / d for high < d, by the reciprocal v. */
 static inline uint64_t divide(uint64_t high, uint64_t low, uint64_t d, uint64_t v,
                               uint64_t *rest)
 {
@@ -169,7 +170,7 @@ fdp_nat_t fdp_nat_add(fdp_arena_t *a, fdp_nat_t x, fdp_nat_t y)
 
 fdp_nat_t fdp_nat_sub(fdp_arena_t *a, fdp_nat_t x, fdp_nat_t y)
 {
-    if (x.n < y.n) { /* only after a failure */
+    if (x.n < y.n) { /* happens only after a failure */
         a->failed = true;
         return nothing;
     }
@@ -247,7 +248,7 @@ fdp_nat_t fdp_nat_div(fdp_arena_t *a, fdp_nat_t x, fdp_nat_t y, bool *exact)
     if (exact != NULL) {
         *exact = false;
     }
-    if (y.n == 0) { /* only after a failure */
+    if (y.n == 0) { /* happens only after a failure */
         a->failed = true;
         return nothing;
     }
@@ -265,7 +266,7 @@ fdp_nat_t fdp_nat_div(fdp_arena_t *a, fdp_nat_t x, fdp_nat_t y, bool *exact)
         }
         return q;
     }
-    /* schoolbook (Knuth, algorithm D): the quotient's limbs from the top */
+    /* Schoolbook division (Knuth, algorithm D): computes the quotient's limbs from the top. */
     const size_t n = y.n, m = x.n - n;
     uint64_t *q = fdp_arena_take(a, m + 1);
     const size_t mark = fdp_arena_mark(a);
@@ -285,7 +286,7 @@ fdp_nat_t fdp_nat_div(fdp_arena_t *a, fdp_nat_t x, fdp_nat_t y, bool *exact)
     for (size_t j = m + 1; j-- > 0;) {
         uint64_t guess, rest;
         bool sure = false;
-        if (u[j + n] >= d) { /* equal */
+        if (u[j + n] >= d) { /* the leading limbs are equal */
             guess = ~(uint64_t)0;
             rest = u[j + n - 1] + d;
             sure = rest < d;
@@ -344,7 +345,7 @@ fdp_nat_t fdp_nat_root(fdp_arena_t *a, fdp_nat_t x)
     if (x.n == 0) {
         return nothing;
     }
-    /* Newton from above, in two rooms */
+    /* Newton's iteration from above, alternating between two buffers. */
     const unsigned half = (fdp_nat_bits(x) + 1) / 2;
     uint64_t *room[2] = {fdp_arena_take(a, x.n + 2), fdp_arena_take(a, x.n + 2)};
     if (room[0] == NULL || room[1] == NULL) {
@@ -369,7 +370,7 @@ fdp_nat_t fdp_nat_root(fdp_arena_t *a, fdp_nat_t x)
 
 double fdp_nat_quotient(fdp_arena_t *a, fdp_nat_t x, fdp_nat_t y)
 {
-    /* q = floor(x 2^s / y) has 55 or 56 bits; its last one says that something is left */
+    /* q = floor(x 2^s / y) has 55 or 56 bits; its last bit is set if there is a remainder. */
     const size_t mark = fdp_arena_mark(a);
     const int s = 55 - (int)fdp_nat_bits(x) + (int)fdp_nat_bits(y);
     bool exact;
@@ -381,7 +382,7 @@ double fdp_nat_quotient(fdp_arena_t *a, fdp_nat_t x, fdp_nat_t y)
         return 0.0;
     }
     uint64_t w = q.d[0];
-    const int more = w >> 55 ? 3 : 2; /* 56 bits or 55: down to 53 */
+    const int more = w >> 55 ? 3 : 2; /* drop 3 of 56 bits or 2 of 55, to get 53 */
     const uint64_t unit = (uint64_t)1 << more, rest = w & (unit - 1);
     w >>= more;
     w += rest > unit / 2 || (rest == unit / 2 && (!exact || (w & 1)));

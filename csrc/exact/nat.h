@@ -1,12 +1,8 @@
-/* nat.h: natural numbers in limbs of 64 bits, in memory that the caller gives.
- *
- * A number is a pointer and a length; no function allocates. An arena hands out memory
- * from one block and takes it back in reverse order. Once a request does not fit, `failed`
- * is set and every later request fails too: results are then nothing, and the caller looks
- * at `failed` before it uses any. All loops end on it.
- *
- * Time and addresses depend on the numbers (timing T0).
- */
+/* nat.h: natural numbers in limbs of 64 bits, in memory that the caller gives. A number is a
+ * pointer and a length; no function allocates. An arena hands out memory from one block and takes
+ * it back in reverse order. If a request does not fit, `failed` is set and every later request
+ * fails too. Results are then empty numbers, and all loops still end; the caller must check
+ * `failed` before it uses a result. Time and addresses depend on the numbers (timing T0). */
 #ifndef FDP_EXACT_NAT_H
 #define FDP_EXACT_NAT_H
 
@@ -15,7 +11,7 @@
 typedef struct {
     uint64_t *base;
     size_t size, used, most; /* limbs; most: the largest use so far */
-    bool failed, vague;      /* vague: an enclosure was too wide to go on with */
+    bool failed, vague;      /* vague: an enclosure was too wide to continue */
 } fdp_arena_t;
 
 typedef struct {
@@ -38,18 +34,19 @@ FDP_INTERNAL fdp_nat_t fdp_nat_sub(fdp_arena_t *a, fdp_nat_t x, fdp_nat_t y); /*
 FDP_INTERNAL fdp_nat_t fdp_nat_mul(fdp_arena_t *a, fdp_nat_t x, fdp_nat_t y);
 FDP_INTERNAL fdp_nat_t fdp_nat_left(fdp_arena_t *a, fdp_nat_t x, unsigned places);
 FDP_INTERNAL fdp_nat_t fdp_nat_right(fdp_arena_t *a, fdp_nat_t x, unsigned places);
-/* floor(x / y), y > 0; *exact tells whether nothing is left (NULL: nobody asks). */
+/* floor(x / y) for y > 0; *exact says whether the remainder is 0 (exact may be NULL). */
 FDP_INTERNAL fdp_nat_t fdp_nat_div(fdp_arena_t *a, fdp_nat_t x, fdp_nat_t y, bool *exact);
 FDP_INTERNAL fdp_nat_t fdp_nat_div_up(fdp_arena_t *a, fdp_nat_t x, fdp_nat_t y);
 FDP_INTERNAL fdp_nat_t fdp_nat_div_limb(fdp_arena_t *a, fdp_nat_t x, uint64_t y,
                                         uint64_t *rest);
 FDP_INTERNAL fdp_nat_t fdp_nat_root(fdp_arena_t *a, fdp_nat_t x); /* floor of the square root */
-/* x / y rounded to nearest, ties to even; x > 0, y > 0, the quotient a normal double. */
+/* x / y rounded to nearest, ties to even. requires: x > 0, y > 0, the quotient is a normal
+ * double. */
 FDP_INTERNAL double fdp_nat_quotient(fdp_arena_t *a, fdp_nat_t x, fdp_nat_t y);
-/* ln x for a guess, x > 0. */
+/* An approximation of ln x, x > 0. */
 FDP_INTERNAL double fdp_nat_log(fdp_nat_t x);
 
-/* In place, on n limbs: x * y into 2 n (or n + m); shifts and short division. */
+/* On plain limbs: x * y into 2 n (or n + m) limbs; shifts and short division. */
 FDP_INTERNAL void fdp_limbs_mul(uint64_t *out, const uint64_t *x, size_t n, const uint64_t *y,
                                 size_t m);
 FDP_INTERNAL uint64_t fdp_limbs_div_limb(uint64_t *out, const uint64_t *x, size_t n,

@@ -1,9 +1,10 @@
-/* resolver.c: uniforms of which more bits are read until thresholds decide. */
+/* resolver.c: compares uniforms with thresholds, and reads further bits of the uniform until the
+ * comparison is decided. */
 #include "resolver.h"
 
 #include "../base/wipe.h"
 
-#define SLACK 64 /* bits of a threshold beyond those of the uniform */
+#define SLACK 64 /* a threshold has this many bits more than the uniform */
 #define PREFIX FDP_LAW_BITS
 #define PREFIX_LIMBS (PREFIX / 64)
 
@@ -51,7 +52,7 @@ fdp_nat_t fdp_uniform_nat(const fdp_uniform_t *u)
     return (fdp_nat_t){u->d, fdp_nat_trim(u->d, PREFIX_LIMBS)};
 }
 
-/* The cell [low, high) in units of 2^-(nbits + SLACK). */
+/* The cell [low, high) of a uniform, in units of 2^-(nbits + SLACK). */
 static void cell_of(const fdp_settle_t *w, const fdp_uniform_t *u, fdp_nat_t *low, fdp_nat_t *high)
 {
     const fdp_nat_t x = fdp_uniform_nat(u);
@@ -59,7 +60,8 @@ static void cell_of(const fdp_settle_t *w, const fdp_uniform_t *u, fdp_nat_t *lo
     *high = fdp_nat_left(w->a, fdp_nat_add(w->a, x, fdp_nat_of(w->a, 1)), SLACK);
 }
 
-/* -1: the whole cell is below the threshold; 1: at or above it; 0: open. */
+/* -1: the whole cell is below the threshold; 1: all of it is at or above the threshold; 0:
+ * undecided. */
 static int side_of(const fdp_fx_t *f, const uint64_t *pair, fdp_nat_t low, fdp_nat_t high)
 {
     const bool under = fdp_nat_compare(high, fdp_fx_nat(f, pair)) <= 0;
@@ -142,7 +144,7 @@ uint64_t fdp_uniform_level(fdp_settle_t *w, fdp_uniform_t *u, fdp_bound_fn bound
         cell_of(w, u, &low, &high);
         const fdp_nat_t middle = fdp_nat_right(w->a, fdp_nat_add(w->a, low, high), 1);
         const double about = w->a->failed ? 0.0 : guess(w, &f, what, middle);
-        if (!(about < 0x1p62)) { /* with a probability below 2^-1000 */
+        if (!(about < 0x1p62)) { /* happens with a probability below 2^-1000 */
             w->failed = true;
         }
         uint64_t k = fdp_settle_goes_on(w) && about > 0.0 ? (uint64_t)about : 0;

@@ -21,12 +21,13 @@
 
 #define PATTERNS (FDP_BITS_CHUNK / 8)
 #define BLOCKS (PATTERNS / 64)
-#define GROUP 8192 /* answers whose bytes lie together */
+#define GROUP 8192 /* answers whose bytes are stored together */
 #define FAIR (2 * PATTERNS)
 #define TIES (FAIR + PATTERNS)
 #define UNIT 1024
-/* A pattern is a tie with probability 2^-8: more have probability below 2^-64 among the
- * 4096 of a chunk, and below 2^-80 among 64. */
+/* A pattern is a tie with probability 2^-8. So with a probability below 2^-64, the 4096 patterns of
+ * a chunk have more ties than SLOTS; 64 patterns have more than FEW_SLOTS with a probability below
+ * 2^-80. */
 #define SLOTS 64
 #define FEW_SLOTS 16
 
@@ -50,10 +51,10 @@ typedef struct {
 
 /* ---- bits ---------------------------------------------------------------- */
 
-/* Where the column of a pattern is; its byte of U lies 64 bytes behind. */
+/* The position of a pattern's column byte. The pattern's byte of U is 64 bytes later. */
 static size_t word_of(size_t place) { return place / 64 * 128 + place % 64; }
 
-/* The pattern of slot i exactly. */
+/* The pattern of slot i, by the exact resolver. */
 static uint8_t resolve(draw_t *d, size_t i, uint16_t place)
 {
     uint64_t uniform = d->word[word_of(place) + 64];
@@ -71,9 +72,9 @@ static uint8_t resolve(draw_t *d, size_t i, uint16_t place)
     return (uint8_t)value[0];
 }
 
-/* All patterns are read before the first is written, and ties are written last: an idle
- * step may have the place of one, or of another idle step, and a load that meets a store
- * costs cycles. */
+/* Settles the ties. All patterns are read before the first is written, and ties are written last.
+ * An idle step may have the same place as a tie or as another idle step, and a load from a place
+ * that was just stored to costs cycles. */
 static void settle_ties(draw_t *d, size_t blocks)
 {
     const size_t slots = blocks == 1 ? FEW_SLOTS : SLOTS;
@@ -95,7 +96,7 @@ static void settle_ties(draw_t *d, size_t blocks)
                 d->settled[i] = resolve(d, i, place[i]);
             }
         }
-        for (size_t i = 0; i < slots; i++) { /* a tie's pattern is 0 so far */
+        for (size_t i = 0; i < slots; i++) { /* until here a tie's pattern is 0 */
             now[i] ^= d->settled[i] & (uint8_t)used[i];
         }
         for (size_t i = slots; i-- > 0;) {
@@ -108,7 +109,7 @@ static void settle_ties(draw_t *d, size_t blocks)
     }
 }
 
-/* The bits of `n` elements of a chunk at d->flip. */
+/* Draws the bits of `n` elements of a chunk to d->flip. */
 static void draw_chunk(draw_t *d, uint64_t number, size_t n)
 {
     const size_t blocks = (n + 511) / 512;
@@ -161,7 +162,7 @@ static void draw_open(draw_t *d, const fdp_call_t *call, const fdp_bernoulli_t *
     d->failed = FDP_OK;
 }
 
-/* Wipes what n bits have used: a small call must not pay for a chunk. */
+/* Wipes what n bits have used: a small call should not pay for a whole chunk. */
 static void draw_close(draw_t *d, size_t n)
 {
     fdp_wipe_below(); /* gcc 16 spills keystream in flip_settle */
@@ -169,7 +170,7 @@ static void draw_close(draw_t *d, size_t n)
         fdp_wipe(d, sizeof *d);
         return;
     }
-    fdp_wipe(d->word, UNIT); /* the least that the stream writes */
+    fdp_wipe(d->word, UNIT); /* the smallest piece that the stream writes */
     fdp_wipe(d->fair, UNIT);
     fdp_wipe(d->more, UNIT);
     fdp_wipe(d->flip, 64);

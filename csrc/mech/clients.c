@@ -15,7 +15,7 @@
 #include "response.h"
 #include "scratch.h"
 
-/* Responses of n labels of the type from x[at] on, from user `first` on, whose chunks begin
+/* Responses to n labels from x[at] on, for users from `first` on. The chunks of these users begin
  * in `region`. */
 static void respond_to(fdp_respond_t *r, uint64_t region, uint64_t first, size_t n,
                        const void *x, fdp_dtype_t x_type, size_t at, void *out,
@@ -29,15 +29,15 @@ static void respond_to(fdp_respond_t *r, uint64_t region, uint64_t first, size_t
     }
 }
 
-#define SEEDS (FDP_BYTES_CHUNK / 8) /* of a chunk */
-#define FAR ((size_t)1 << 23)       /* bytes of reports that no near cache holds */
+#define SEEDS (FDP_BYTES_CHUNK / 8) /* seeds of a chunk */
+#define FAR ((size_t)1 << 23)       /* bytes of reports that do not fit into the near caches */
 
-/* Random words, while values that are read next come from memory: `item` bytes for each
+/* Draws random words, and meanwhile prefetches the values that are read next: `item` bytes for each
  * word. */
 static void draw_seeds(const fdp_chunk_t *chunk, uint64_t *seed, size_t n,
                        const uint8_t *next, size_t item)
 {
-    const size_t part = 128, line = 64; /* a unit of the stream, of the memory */
+    const size_t part = 128, line = 64; /* words of a unit of the stream; bytes of a cache line */
     for (size_t i = 0; i < n; i += part) {
         for (size_t at = i * item; at < (i + part) * item; at += line) {
             __builtin_prefetch(next + at);
@@ -48,7 +48,7 @@ static void draw_seeds(const fdp_chunk_t *chunk, uint64_t *seed, size_t n,
     }
 }
 
-/* Whatever the bucket, it is one of the law's labels: a response is the bucket, moved by the
+/* The bucket is always one of the law's labels. So the response is the bucket, moved by the
  * response to label 0. */
 fdp_status_t fdp_hash_clients(const fdp_call_t *secret, const fdp_call_t *open,
                               const fdp_response_t *labeling, const fdp_response_t *law,
@@ -64,7 +64,7 @@ fdp_status_t fdp_hash_clients(const fdp_call_t *secret, const fdp_call_t *open,
         memset(out, 0, n * sizeof *out);
         return FDP_ERR_MEMORY;
     }
-    const size_t item = x_type == FDP_I64 ? 8 : 0; /* narrow ones come soon enough */
+    const size_t item = x_type == FDP_I64 ? 8 : 0; /* narrow types need no prefetch */
     const bool far = n * sizeof *out > FAR;
     fdp_respond_t labels, moves;
     fdp_respond_open(&labels, secret, labeling, other);
@@ -88,7 +88,7 @@ fdp_status_t fdp_hash_clients(const fdp_call_t *secret, const fdp_call_t *open,
     const fdp_status_t failed = labels.failed != FDP_OK ? labels.failed : moves.failed;
     fdp_respond_close(&labels, n);
     fdp_respond_close(&moves, n);
-    fdp_memory_give(label, size); /* seeds are public */
+    fdp_memory_give(label, size); /* seeds are public, so they need not be wiped here */
     if (failed != FDP_OK) {
         memset(out, 0, n * sizeof *out);
     }
@@ -101,12 +101,13 @@ typedef struct {
     FDP_ALIGNED(64) uint8_t flip[FDP_BITS_CHUNK / 8];
     fdp_respond_t labels;
     const fdp_call_t *call;
-    uint8_t *word, *label, *code; /* of a chunk: 2 bytes a user, or 4 beyond 2^16 codes */
+    uint8_t *word, *label, *code; /* of a chunk: 2 bytes for each user, or 4 if there are more
+                                   * than 2^16 codes */
     size_t bytes;
     uint32_t log2k;
 } hadamard_t;
 
-/* Codes of n <= FDP_CLIENTS users, bit i of `flip` being the wanted parity. */
+/* Codes of n <= FDP_CLIENTS users. Bit i of `flip` is the parity that code i must have. */
 static void encode(hadamard_t *h, uint64_t first, size_t n, const uint8_t *flip,
                    const void *x, fdp_dtype_t x_type, size_t at, void *out,
                    fdp_dtype_t out_type)
@@ -143,7 +144,7 @@ fdp_status_t fdp_hadamard_clients(const fdp_call_t *call, const fdp_response_t *
 {
     const size_t most = n < FDP_CLIENTS ? (n + 63) & ~(size_t)63 : FDP_CLIENTS;
     const size_t bytes = log2k <= 16 ? 2 : 4;
-    const size_t size = (most * bytes + 1023) & ~(size_t)1023; /* units of the stream */
+    const size_t size = (most * bytes + 1023) & ~(size_t)1023; /* a multiple of the stream's unit */
     hadamard_t h;
     h.word = fdp_memory_take(3 * size);
     if (h.word == NULL) {

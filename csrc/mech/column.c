@@ -14,7 +14,7 @@
 #include "scratch.h"
 #include "target.h"
 
-#define PIECE 1024 /* values of a column taken together, a multiple of 8 */
+#define PIECE 1024 /* values of a column that are processed together, a multiple of 8 */
 
 typedef struct {
     double x[PIECE];
@@ -58,7 +58,7 @@ fdp_status_t fdp_column_moments(const fdp_column_t *column, size_t n, const void
         }
         fdp_load_doubles(x, type, at, part, piece->x);
         for (size_t i = part; i < PIECE; i++) {
-            piece->x[i] = NAN; /* is not there */
+            piece->x[i] = NAN; /* padding: NaN is not counted */
         }
         if (group == NULL) {
             kernels->column_total(column, piece->x, total, PIECE);

@@ -1,10 +1,6 @@
-/* digits.c: laws of alias digits: what is drawn in passes (digits_pass.c) joins the
- * caller's data.
- *
- *   fdp_release      a call
- *   store_piece      values into the caller's array
- *   draw_within      truncated laws: passes until there are enough values
- */
+/* digits.c: laws of alias digits. Values are drawn in passes (digits_pass.c) and added to the
+ * caller's data. fdp_release is a call; store_piece adds values to the caller's array; draw_within
+ * draws from truncated laws, pass after pass, until there are enough values. */
 #include <math.h>
 #include <string.h>
 
@@ -13,21 +9,21 @@
 #include "digits_pass.h"
 #include "scratch.h"
 
-#define PART 1024 /* values on their way into arrays of other types */
-#define REJECTED INT64_MIN /* no value of a law is */
+#define PART 1024 /* values converted at a time for arrays of other types */
+#define REJECTED INT64_MIN /* a mark: no value of a law is this */
 
 /* ---- values --------------------------------------------------------------- */
 
 static fdp_parts_t parts_of(const fdp_digits_t *law)
 {
     const uint32_t r = law->low;
-    if (law->tilt.slope != 0) { /* both digits are in one */
+    if (law->tilt.slope != 0) { /* the value holds both digits */
         return (fdp_parts_t){r, r, fdp_low_bytes(law)};
     }
     return (fdp_parts_t){law->shift, r, fdp_low_bytes(law)};
 }
 
-/* x + values from lane `from` on, or the values alone. */
+/* Writes x + values from lane `from` on, or the values alone if x is NULL. */
 static void join(const fdp_pass_t *p, size_t from, const int64_t *x, int64_t *out, size_t n)
 {
     const fdp_parts_t parts = parts_of(p->law);
@@ -35,14 +31,14 @@ static void join(const fdp_pass_t *p, size_t from, const int64_t *x, int64_t *ou
                      p->low + from * parts.low_bytes, x, out, n);
 }
 
-/* Whether values join the data in one step. */
+/* Whether the values can be added to the data in one step. */
 static bool is_straight(const fdp_target_t *target)
 {
     return target->grid == NULL && target->out_type == FDP_I64 &&
            (target->x_type == FDP_I64 || target->x_type == FDP_NONE);
 }
 
-/* Adds a piece to the data: straight into int64, through parts of `noise` else. */
+/* Adds a piece to the data: directly for int64, otherwise through parts of `noise`. */
 static void store_piece(fdp_pass_t *p, const fdp_target_t *target, size_t done, size_t need)
 {
     const bool straight = is_straight(target);
@@ -70,7 +66,7 @@ static void store_piece(fdp_pass_t *p, const fdp_target_t *target, size_t done, 
     }
 }
 
-/* A pass into the caller's array. */
+/* Adds a pass to the caller's array. */
 static void store_pass(fdp_pass_t *p, const fdp_target_t *target, size_t done, size_t need)
 {
     const size_t piece = fdp_pass_piece(p->law, p->kernels);
@@ -86,8 +82,8 @@ static void store_pass(fdp_pass_t *p, const fdp_target_t *target, size_t done, s
 
 /* ---- truncated laws ------------------------------------------------------- */
 
-/* Packs the values within the bound: their order stays. Most pieces of 64 lose nothing
- * and move as they are. */
+/* Packs the values within the bound, and keeps their order. Most pieces of 64 have no rejected
+ * value and move as a whole. */
 static size_t pack(int64_t *value, size_t n, int64_t bound)
 {
     size_t kept = 0;
@@ -110,7 +106,7 @@ static size_t pack(int64_t *value, size_t n, int64_t bound)
     return kept;
 }
 
-/* Values of a pass, REJECTED where the resolver gave one beyond the bound. */
+/* Draws the values of a pass; REJECTED where the resolver returned a value beyond the bound. */
 static void draw_pass(fdp_pass_t *p, size_t lanes, int64_t *noise)
 {
     const size_t piece = fdp_pass_piece(p->law, p->kernels);
@@ -129,7 +125,7 @@ static void draw_pass(fdp_pass_t *p, size_t lanes, int64_t *noise)
     fdp_pass_close(p);
 }
 
-/* `need` values within the bound at p->noise: passes until there are enough. */
+/* Draws `need` values within the bound to p->noise: passes until there are enough. */
 static void draw_within(fdp_pass_t *p, size_t need)
 {
     const size_t most = FDP_PASS;
@@ -154,7 +150,8 @@ static void *take(uint8_t *base, size_t *at, size_t bytes)
 
 static size_t in_pages(size_t bytes) { return (bytes + FDP_PAGE - 1) & ~(size_t)(FDP_PAGE - 1); }
 
-/* Lays out memory for passes of up to `lanes` trials; with no base, only counts. */
+/* Divides memory among the arrays of passes of up to `lanes` trials. If base is NULL, only counts
+ * the bytes. */
 static size_t lay_out(fdp_pass_t *p, uint8_t *base, size_t lanes, bool straight)
 {
     const fdp_digits_t *law = p->law;
@@ -239,10 +236,10 @@ fdp_status_t fdp_release(const fdp_call_t *call, const fdp_sampler_t *sampler,
 
 /* ---- prepared laws -------------------------------------------------------- */
 
-/* Thresholds, which increase, as a tree of six levels; beyond the last one infinity. */
+/* Stores ascending thresholds as a tree of six levels; after the last threshold it has infinity. */
 static void grow_tree(const uint64_t *edge, size_t count, uint64_t tree[64])
 {
-    tree[0] = 0; /* no node */
+    tree[0] = 0; /* not a node */
     for (size_t level = 0; level < 6; level++) {
         const size_t width = (size_t)1 << level;
         for (size_t i = 0; i < width; i++) {
@@ -253,13 +250,13 @@ static void grow_tree(const uint64_t *edge, size_t count, uint64_t tree[64])
 }
 
 #define SLOTS_MOST 256
-/* Minus the logarithm of the probability of too few tries: 2^-64, and 2^-44 in a call of
- * FDP_FEW_LANES or less, which is as rare as more than FDP_RANKS special lanes. */
+/* -ln of the probability of too few tries: 2^-64, or 2^-44 in a call of at most FDP_FEW_LANES. The
+ * latter is as rare as more than FDP_RANKS special lanes. */
 #define RARE 44.4
 #define FEW_RARE 30.5
 
-/* A number of lanes that a binomial count of this mean exceeds with probability
- * below 2^-64, by Chernoff's e^-mean (e mean / c)^c; a multiple of 16. */
+/* A number that a binomial count of this mean exceeds with a probability below 2^-64, by Chernoff's
+ * bound e^-mean (e mean / c)^c; a multiple of 16. */
 static uint32_t slots_for(double trials, double rate)
 {
     const double mean = trials * rate;
@@ -272,9 +269,9 @@ static uint32_t slots_for(double trials, double rate)
     return slots;
 }
 
-/* A number of tries of which fewer are accepted than lanes are special with probability
- * below e^-rare, by the moments of the difference, which is at least one then, at some
- * points; a multiple of 16. */
+/* A number of tries. With a probability below e^-rare, fewer tries are accepted than lanes are
+ * special. The proof: then the difference is at least 1, and its moment generating function bounds
+ * that at several points. A multiple of 16. */
 static uint32_t tries_for(double trials, const fdp_digits_t *law, double rare)
 {
     const double rate = law->special[0], acceptance = law->tilt.acceptance;
@@ -291,7 +288,8 @@ static uint32_t tries_for(double trials, const fdp_digits_t *law, double rare)
     return tries;
 }
 
-/* What `tilt` and `tries` rest on: no bound, one digit of eight bits or what there is. */
+/* Checks what `tilt` and `tries` assume: no bound, and a second digit of eight bits or of all bits
+ * that there are. */
 static bool fits_tilt(const fdp_digits_t *law)
 {
     const uint32_t j = law->shift;
@@ -326,7 +324,7 @@ static bool prepare(fdp_digits_t *law)
     return true;
 }
 
-/* The square root, up; x < 2^124. */
+/* The square root of x, rounded up; x < 2^124. */
 static uint64_t root_of(fdp_u128_t x)
 {
     uint64_t root = 0;
@@ -337,8 +335,9 @@ static uint64_t root_of(fdp_u128_t x)
     return root + ((fdp_u128_t)root * root < x);
 }
 
-/* Six deviations below the mean, less 4: a full pass nearly always fills the chunk. By
- * integers, in units of 2^-53: which words a value has depends on it. */
+/* Outputs of a chunk: the mean minus six standard deviations minus 4, so a full pass nearly always
+ * fills the chunk. Computed in integers, in units of 2^-53, because it decides which words a value
+ * has. */
 static uint32_t chunk_outputs(double acceptance)
 {
     const uint64_t one = UINT64_C(1) << 53, a = (uint64_t)(acceptance * 0x1p53);

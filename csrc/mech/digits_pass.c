@@ -1,8 +1,6 @@
-/* digits_pass.c: the lanes of a pass.
- *
- *   draw_lists     what special lanes will yield, for a fixed number of ranks
- *   draw_trials    the digits of a piece, the lists put in by rank
- */
+/* digits_pass.c: the lanes of a pass. draw_lists draws the values that special lanes will take,
+ * for a fixed number of ranks; draw_trials draws the digits of a piece and inserts the lists by
+ * rank. */
 #include "digits_pass.h"
 
 #include <string.h>
@@ -15,14 +13,14 @@ void fdp_pass_slots(const fdp_digits_t *law, size_t lanes, size_t slots[2])
 {
     const size_t size = lanes > FDP_SMALL_LANES;
     for (size_t digit = 0; digit < 2; digit++) {
-        /* few lanes have as few ranks */
+        /* a call of few lanes uses few ranks */
         const size_t most = law->slots[2 * digit + size];
         slots[digit] = lanes <= FDP_FEW_LANES ? FDP_FEW_LANES : most;
     }
     slots[1] = law->shift == 0 ? 0 : slots[1];
 }
 
-/* The words of ranks lie at the area's start, each 16 ranks' together. */
+/* Draws the lists. The words of the ranks are at the start of the area, 16 ranks together. */
 static void draw_lists(fdp_pass_t *p)
 {
     const size_t most = p->slots[0] > p->slots[1] ? p->slots[0] : p->slots[1];
@@ -68,8 +66,9 @@ static void clear_low(fdp_pass_t *p, const uint16_t *lane)
     }
 }
 
-/* The lists into their lanes, in a fixed number of steps; an unused step rewrites what
- * is there. Both digits by turns: a step waits for the one before it. */
+/* Writes the lists into their lanes, in a fixed number of steps; an unused step rewrites what is
+ * there. The two digits alternate, because a step must wait for the step before it in the same
+ * digit. */
 static void insert_lists(fdp_pass_t *p, size_t lanes)
 {
     uint16_t lane[2][FDP_RANKS];
@@ -105,7 +104,8 @@ static void insert_lists(fdp_pass_t *p, size_t lanes)
 
 /* ---- trials --------------------------------------------------------------- */
 
-/* Special lanes of a mask's `total` that are used: lanes from `need` on are not. */
+/* Counts the special lanes of a mask that are used, `total` at first. Lanes from `need` on are not
+ * used: they are cleared. */
 static size_t trim(uint64_t *mask, size_t total, size_t need)
 {
     if (need % 64 != 0) {
@@ -153,7 +153,8 @@ static void draw_trials(fdp_pass_t *p, size_t need)
     }
 }
 
-/* Ranks before the first that is open; but in one of 2^36 passes all of them. */
+/* Returns the number of ranks before the first open one; except in one of 2^36 passes, these are
+ * all ranks. */
 static size_t sure_of(const uint8_t *open, size_t ranks)
 {
     uint64_t any = 0;
@@ -169,7 +170,7 @@ static size_t sure_of(const uint8_t *open, size_t ranks)
 
 /* ---- a pass --------------------------------------------------------------- */
 
-/* Steps that put lists in are of a pass. */
+/* Steps that insert lists work on a whole pass, not on a piece. */
 size_t fdp_pass_piece(const fdp_digits_t *law, const fdp_digit_kernels_t *kernels)
 {
     return kernels->inserts || law->tilt.slope != 0 ? FDP_PIECE : FDP_PASS;

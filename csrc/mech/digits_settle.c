@@ -1,5 +1,5 @@
-/* digits_settle.c: lanes of a pass that known bits do not decide go to the exact
- * resolver, with all words that they have. */
+/* digits_settle.c: passes the lanes that known bits do not decide to the exact resolver, with all
+ * words of these lanes. */
 #include <string.h>
 
 #include "../base/wipe.h"
@@ -7,11 +7,11 @@
 #include "resolve.h"
 #include "scratch.h"
 
-/* Further words of a lane: flags, the digits as they are known, the low word.
+/* Number of further words of a lane: flags, the known digits, the low word. See
  * tests/reference/exact_digits.py, settle. */
 #define WORDS (6 + FDP_COPIES)
 
-/* The low bits of a trial as they were read: a kernel may have cleared some. */
+/* The low bits of a trial as they were drawn; a kernel may have cleared some. */
 static uint64_t low_word(const fdp_pass_t *p, size_t i)
 {
     const fdp_digits_t *law = p->law;
@@ -28,8 +28,8 @@ static uint64_t low_word(const fdp_pass_t *p, size_t i)
     return low;
 }
 
-/* Word `which` of a rank: 0 of the first digit, 1 its tail, 2 of the second digit, 3 its
- * correction, 4 ... the copies. */
+/* Word `which` of a rank: 0 for the first digit, 1 for its tail, 2 for the second digit, 3 for its
+ * correction, 4 and up for the copies. */
 static uint64_t word_of(const fdp_digits_t *law, const uint8_t *area, size_t rank,
                         size_t which)
 {
@@ -94,7 +94,7 @@ static void resolve(fdp_pass_t *p, const uint8_t *area, size_t i, const size_t r
     };
     fdp_open_t *const late = &p->late[p->late_count++];
     int64_t value[2] = {0, 0};
-    if (fdp_pass_resolve(p, &pending, value) == 0) { /* digits reject nothing */
+    if (fdp_pass_resolve(p, &pending, value) == 0) { /* digits never reject a value */
         p->status = FDP_ERR_RESOLVER;
     }
     late->lane = i;
@@ -108,8 +108,8 @@ static bool is_open(const fdp_pass_t *p, size_t digit, size_t rank)
     return p->law->unsettled || rank >= p->slots[digit] || p->open[digit][rank];
 }
 
-/* With a probability below 2^-36 a pass there is one. The words of ranks are read again,
- * for all of them. */
+/* Settles the open lanes. A pass has one with a probability below 2^-36. The words of all ranks are
+ * read again. */
 void fdp_pass_settle(fdp_pass_t *p, size_t need)
 {
     const fdp_digits_t *law = p->law;

@@ -15,11 +15,11 @@ static uint64_t bit_of(const uint8_t *bits, size_t i)
     return (uint64_t)(bits[i / 8] >> (7 - i % 8)) & 1;
 }
 
-/* Replaces the bit at `place` of a row by that of `value`, all ones or zero. */
+/* Replaces the bit at `place` of a row by `value`, which is all ones or zero. */
 static void insert(uint8_t *row, size_t bytes, uint64_t place, uint64_t value)
 {
     const size_t words = bytes / 8;
-    const uint64_t one = UINT64_C(1) << ((place % 64) ^ 7); /* big-endian in its byte */
+    const uint64_t one = UINT64_C(1) << ((place % 64) ^ 7); /* big-endian within its byte */
     for (size_t w = 0; w < words; w++) {
         const uint64_t hit = one & zero_mask(w ^ (place / 64));
         uint64_t word;
@@ -27,7 +27,7 @@ static void insert(uint8_t *row, size_t bytes, uint64_t place, uint64_t value)
         word = (word & ~hit) | (value & hit);
         memcpy(row + 8 * w, &word, sizeof word);
     }
-    /* One mask for the tail, whose bytes follow: a mask for each showed in time. */
+    /* One mask for all bytes of the tail: a mask computed for each byte showed in the run time. */
     uint64_t hit = one & zero_mask(words ^ (place / 64));
     for (size_t b = 8 * words; b < bytes; b++) {
         row[b] = (uint8_t)((row[b] & ~hit) | (value & hit));

@@ -6,14 +6,14 @@
 #include "../base/wipe.h"
 #include "select.h"
 
-/* Entries that node i has. */
+/* The number of entries of node i. */
 static size_t node_size(const fdp_nodes_t *nodes, size_t i)
 {
     const size_t left = nodes->entries - i * nodes->node;
     return left < nodes->node ? left : nodes->node;
 }
 
-/* Copies a node of a short array, all of which is read. */
+/* Copies a node of a short array, by reading the whole array. */
 static void fetch_blended(const fdp_selection_kernels_t *kernels,
                           const fdp_nodes_t *nodes, size_t index, uint64_t pad,
                           uint64_t *to)
@@ -30,8 +30,8 @@ static void fetch_blended(const fdp_selection_kernels_t *kernels,
     }
 }
 
-/* Copies a node of a long array: as many entries for the last, shorter node as for the
- * others, those before it among them. */
+/* Copies a node of a long array. For the last, shorter node it reads as many entries as for others,
+ * including some of the node before. */
 static void fetch_near(const fdp_nodes_t *nodes, size_t index, uint64_t pad, uint64_t *to)
 {
     uint64_t window[2 * FDP_BLOCK];

@@ -1,12 +1,9 @@
-/* flip.c: fdp_select_flipped, permute-and-flip by its flips.
- *
- *   row_flip       one flip a candidate, with probability e^-gap; those that came up
- *   row_settle     the flips that doubles leave open, by all their bits
- *   row_pick       one of those that came up, each with the same probability
- *
- * The first in a random order whose flip comes up is any of them alike: the flips do not
- * depend on the order. So no order is drawn, and the noise of no candidate.
- */
+/* flip.c: fdp_select_flipped, permute-and-flip by its flips. row_flip makes one flip for each
+ * candidate, which succeeds with probability e^-gap; row_settle settles the flips that doubles
+ * leave open, by all their bits; row_pick picks one of the candidates whose flip succeeded, each
+ * with the same probability. The flips do not depend on the order of the candidates, so the first
+ * success in a random order is a uniform choice among all successes. So neither an order nor a
+ * candidate's noise is drawn. */
 #include <math.h>
 #include <string.h>
 
@@ -26,15 +23,15 @@ typedef struct {
     const fdp_candidates_t *from;
     const fdp_selection_kernels_t *kernels;
     fdp_proposal_t gap;
-    size_t masks; /* of 64 candidates each */
-    uint64_t all; /* mask: tests send all to the exact step */
-    uint64_t *kept, *open; /* bits of flips that came up, and that are undecided */
+    size_t masks; /* masks; each covers 64 candidates */
+    uint64_t all; /* mask: if set (by tests), all flips go to the exact step */
+    uint64_t *kept, *open; /* bits of the flips that succeeded, and of those undecided */
     uint64_t word[FDP_BLOCK];
     fdp_block_t block;
     fdp_words_t words;
 } flips_t;
 
-/* Flips of all candidates; whether some are undecided. */
+/* Makes the flips of all candidates. Returns whether some are undecided. */
 static uint64_t row_flip(flips_t *t, size_t row, uint64_t draw)
 {
     const size_t n = t->from->n;
@@ -77,7 +74,7 @@ static fdp_status_t row_settle(flips_t *t, size_t r, uint64_t draw)
     return status;
 }
 
-/* Place of the set bit of a rank. */
+/* The place of the set bit with this rank. */
 static uint64_t place_of(const flips_t *t, uint64_t rank)
 {
     uint64_t mask = 0, place = 0, before = 0, until = 0;
@@ -116,7 +113,8 @@ static fdp_status_t row_pick(flips_t *t, uint64_t draw, uint64_t word, int64_t *
         }
     }
     const uint64_t place = place_of(t, (uint64_t)exact), last = t->from->n - 1;
-    /* None came up only where another thread wrote the scores between two readings. */
+    /* No flip succeeded: only possible if another thread changed the scores between two
+     * readings. */
     *out = (int64_t)fdp_pick(fdp_mask(place > last), last, place);
     return FDP_OK;
 }

@@ -1,11 +1,7 @@
-/* gather.c: all sums of two public lists, of losses or of ratios, gathered in cells.
- *
- * What compositions of privacy losses take most of their time with. A row's sums ascend,
- * and those of a column ascend with the rows: so each column remembers its cell, and
- * moves on from there.
- *
- * Timing class T0: laws of losses are public.
- */
+/* gather.c: all sums of two public lists, of losses or of ratios, gathered in cells. Compositions
+ * of privacy losses take most of their time here. The sums of a row ascend, and so do the sums of a
+ * column from row to row. So each column remembers its cell and continues from there. Timing class
+ * T0: laws of losses are public. */
 #include <float.h>
 #include <string.h>
 
@@ -14,19 +10,20 @@
 #include "../fastdp.h"
 #include "../sampler/kernels.h"
 
-#define BLOCK 256 /* sums that are worked on at once: they stay in the nearest cache */
-#define LANES 2   /* of fdp_cell_t */
-#define ROWS 8    /* rows that are added up apart, so that few roundings follow each other */
+#define BLOCK 256 /* sums processed at once, so that they stay in the nearest cache */
+#define LANES 2   /* lanes of fdp_cell_t */
+#define ROWS 8    /* rows added up separately, so that few roundings follow each other */
 
-/* The sum of two losses: beyond all doubles it is the largest, in the last cell. */
+/* The sum of two losses. If it exceeds all doubles, it is replaced by the largest one, which is in
+ * the last cell. */
 FDP_ALWAYS_INLINE double sum_of(double a, double b)
 {
     const double sum = a + b;
     return sum > DBL_MAX ? DBL_MAX : sum;
 }
 
-/* Moves columns on to the cells of their sums with a, and writes how far the left ends
- * are below the sums. */
+/* Advances the columns to the cells of their sums with a, and writes how far the left edges are
+ * below the sums. */
 static void place(size_t n, double a, const double *loss, const double *edge,
                   uint32_t *cell, double *gap)
 {
@@ -57,8 +54,8 @@ static void place(size_t n, double a, const double *loss, const double *edge,
     }
 }
 
-/* Adds the sums of some rows, lane by lane, to those of all, and starts them anew.
- * Returns the most terms of a lane. */
+/* Adds the sums of some rows, lane by lane, to the totals, and resets them. Returns the largest
+ * number of terms in a lane. */
 static uint32_t fold(size_t cells, fdp_cell_t *some, double *p, double *d)
 {
     uint32_t most = 0;

@@ -23,14 +23,14 @@
 
 #define DEPTH_MOST 8 /* 512^7 > 2^59 */
 
-/* Nodes of one height. Their masses are children's weights for the height above. */
+/* The nodes of one height. Their masses are the weights of children for the height above. */
 typedef struct {
-    size_t count, padded; /* by lost ones: to whole nodes if there are several */
+    size_t count, padded; /* padded with lost nodes to whole parents, if there are several */
     fdp_score_t *reference;
     double *sum, *place;
 } level_t;
 
-/* The children of the node weighed last: weights in units of the node. */
+/* The children of the node weighed last: their weights, in units of the node. */
 typedef struct {
     double lane[FDP_LANES];
     double sum, place;
@@ -45,14 +45,14 @@ typedef struct {
     const fdp_selection_t *law;
     const fdp_candidates_t *from;
     const fdp_selection_kernels_t *kernels;
-    double tolerance;          /* of cumulative weights over their total               */
+    double tolerance;          /* of cumulative weights over their total */
     size_t row, k;
-    bool whole;                /* the row is short: see fetch.h                        */
+    bool whole;                /* the row is short: see fetch.h */
     size_t depth;              /* of the tree: 1 if the root's children are candidates */
     level_t level[DEPTH_MOST]; /* level[d]: nodes of height d, d < depth               */
     uint64_t *removed;         /* bitmap of the row's candidates, NULL if k = 1        */
-    size_t *taken;             /* the same, ascending                                  */
-    size_t gone;               /* how many                                             */
+    size_t *taken;             /* the candidates taken, in ascending order */
+    size_t gone;               /* the number of candidates taken */
     void *memory;
     size_t size;
     node_t node;
@@ -66,7 +66,7 @@ static size_t children(size_t of, size_t index)
     return left < FDP_BLOCK ? left : FDP_BLOCK;
 }
 
-/* Words of the bitmap: whole nodes. */
+/* Words of the bitmap: it covers whole nodes. */
 static size_t removed_words(size_t n)
 {
     return (n + FDP_BLOCK - 1) / FDP_BLOCK * (FDP_BLOCK / 64);
@@ -74,7 +74,7 @@ static size_t removed_words(size_t n)
 
 /* ---- masses ------------------------------------------------------------------- */
 
-/* Weighs the children that the block points at. */
+/* Weighs the children to which the block points. */
 static void weigh_block(tree_t *t)
 {
     node_t *node = &t->node;
@@ -112,12 +112,12 @@ static void weigh_node(tree_t *t, size_t height, size_t index)
         b->score = below->reference + index * FDP_BLOCK;
         b->mantissa = below->sum + index * FDP_BLOCK;
         b->exponent = below->place + index * FDP_BLOCK;
-        b->lost = NULL; /* masses of 0 are */
+        b->lost = NULL; /* a mass of 0 counts as lost */
     }
     weigh_block(t);
 }
 
-/* Keeps what was found of node `index`, which follows from the scores. */
+/* Stores the results for node `index`. The index depends on the scores. */
 static void keep_again(tree_t *t, size_t height, size_t index)
 {
     const level_t *level = &t->level[height];
@@ -137,14 +137,14 @@ static void keep_lost(const tree_t *t, const level_t *level)
     }
 }
 
-/* ---- parts of nodes that follow from the scores ----------------------------------- */
+/* ---- parts of nodes whose index depends on the scores ------------------------------- */
 
 /* The children of a node: arrays of 64-bit entries. */
 typedef struct {
     fdp_nodes_t score;
-    fdp_nodes_t mantissa; /* from NULL: all weights are 1 */
-    fdp_nodes_t exponent; /* from NULL: the mantissas are doubles to split */
-    fdp_nodes_t removed;                   /* from NULL: none */
+    fdp_nodes_t mantissa; /* from is NULL if all weights are 1 */
+    fdp_nodes_t exponent; /* from is NULL if the mantissas are doubles to split */
+    fdp_nodes_t removed;                   /* from is NULL if none is removed */
 } family_t;
 
 static family_t family_of(const tree_t *t, size_t height)
@@ -170,7 +170,7 @@ static family_t family_of(const tree_t *t, size_t height)
     return f;
 }
 
-/* Brings node `index` near. */
+/* Prefetches node `index`. */
 static void expect_node(const tree_t *t, const family_t *f, size_t index)
 {
     if (t->whole) {
@@ -205,24 +205,24 @@ static void copy_children(tree_t *t, const family_t *f, size_t index)
     b->count = b->padded = FDP_BLOCK;
 }
 
-/* Which candidates of node `index` count no more: those taken, without weight or beyond
- * the last. */
+/* Marks the candidates of node `index` that do not count: those taken, those without weight and
+ * those beyond the last. */
 static void mark_lost(tree_t *t, const family_t *f, size_t index)
 {
     fdp_block_t *b = &t->block;
     if (b->mantissa == NULL && f->removed.from == NULL && t->from->type != FDP_I64) {
-        return; /* what is beyond is no number */
+        return; /* the padding is NaN */
     }
     uint64_t bits[FDP_BLOCK / 64] = {0};
     if (f->removed.from != NULL) {
         fdp_fetch(t->kernels, &f->removed, index, t->whole, 0, bits);
     }
-    /* by signs: comparisons would leave this loop out of the vectors */
+    /* By signs: with comparisons the compiler would not vectorize this loop. */
     const uint64_t left = t->from->n - index * FDP_BLOCK;
     for (size_t i = 0; i < b->padded && b->mantissa == NULL; i++) {
         b->lost_copy[i] = 0 - ((left - 1 - i) >> 63);
     }
-    if (b->mantissa != NULL) { /* what is beyond has no weight */
+    if (b->mantissa != NULL) { /* the padding has no weight */
         t->kernels->mark(b->mantissa, b->padded, b->lost_copy);
     }
     for (size_t i = 0; i < b->padded && f->removed.from != NULL; i += 64) {
@@ -235,8 +235,8 @@ static void mark_lost(tree_t *t, const family_t *f, size_t index)
     b->lost = b->lost_copy;
 }
 
-/* Weighs the children of a node again. Where its index follows from the scores its
- * block is copied and filled up, so that none takes less time than others. */
+/* Weighs the children of a node again. If its index depends on the scores, its block is copied and
+ * padded, so that all nodes take the same time. */
 static void weigh_again(tree_t *t, size_t height, size_t index)
 {
     const family_t f = family_of(t, height);
@@ -254,17 +254,17 @@ static void weigh_again(tree_t *t, size_t height, size_t index)
 
 /* ---- picking -------------------------------------------------------------------- */
 
-/* A point of a mass, and where it has been found to lie. */
+/* A point of a mass, and where it was found so far. */
 typedef struct {
-    double point; /* beyond what lies before the child */
-    double unit;  /* size of the node's unit */
+    double point; /* minus what lies before the child */
+    double unit;  /* the size of the node's unit */
     double factor; /* of the child picked last */
     double tolerance;
     uint64_t unsure;
 } search_t;
 
-/* Steps over a prefix sum without a branch: where the next one is not beyond the point,
- * goes on. */
+/* Advances over a prefix sum without a branch: continues if the next sum is not beyond the
+ * point. */
 static inline uint64_t step(const search_t *s, double part, uint64_t going, size_t *at,
                             double *before)
 {
@@ -287,7 +287,8 @@ static size_t pick_lane(search_t *s, const double *lane)
     return at;
 }
 
-/* The row of the child among the first `rows` of a column; with `factor`, its factor. */
+/* The row of the child among the first `rows` rows of a column. If `factor` is given, also its
+ * factor. */
 static size_t pick_row(search_t *s, const double *weight, const double *factor,
                        size_t rows)
 {
@@ -307,7 +308,7 @@ static size_t pick_row(search_t *s, const double *weight, const double *factor,
     return at;
 }
 
-/* The child of the node weighed last. */
+/* Picks the child of the node weighed last. */
 static size_t pick_child(tree_t *t, search_t *s)
 {
     node_t *node = &t->node;
@@ -325,7 +326,7 @@ static size_t pick_child(tree_t *t, search_t *s)
 
 static size_t nodes_above(size_t count) { return (count + FDP_BLOCK - 1) / FDP_BLOCK; }
 
-/* Lays the levels out in `memory`; with none, only counts the bytes. */
+/* Divides `memory` among the levels; if it is NULL, only counts the bytes. */
 static size_t lay_out(tree_t *t, uint8_t *memory)
 {
     size_t at = 0, count = t->from->n;
@@ -355,7 +356,7 @@ static size_t lay_out(tree_t *t, uint8_t *memory)
     return at;
 }
 
-/* Masses of all nodes; the root stays weighed. */
+/* Computes the masses of all nodes; the root is weighed last and stays in t->node. */
 static void row_open(tree_t *t, size_t row)
 {
     t->row = row;
@@ -376,7 +377,7 @@ static void row_open(tree_t *t, size_t row)
     weigh_node(t, t->depth, 0);
 }
 
-/* Enters a candidate among those taken, without a branch on its place. */
+/* Adds a candidate to those taken, without a branch on its place. */
 static void enter_taken(tree_t *t, size_t candidate)
 {
     const size_t word = candidate / 64;
@@ -394,9 +395,9 @@ static void enter_taken(tree_t *t, size_t candidate)
     t->taken[t->gone++] = carried;
 }
 
-/* Takes a candidate away: its path is weighed anew, the root last. The walk to the
- * choice has left the candidates of its node in the block; where the choice is another
- * one no candidate has any weight, or the resolver made it (`elsewhere`). */
+/* Removes a candidate: weighs its path again, the root last. The walk to the choice left the
+ * candidates of its node in the block. That is not so if the choice is another one: because no
+ * candidate has any weight, or because the resolver made it (`elsewhere`). */
 static void row_remove(tree_t *t, size_t candidate, bool elsewhere)
 {
     fdp_block_t *b = &t->block;
@@ -431,7 +432,7 @@ static size_t place_left(const tree_t *t, size_t place)
     return place;
 }
 
-/* The row's next choice by `word`; sets unsure if further bits are needed. */
+/* Makes the row's next choice by `word`; sets *unsure if further bits are needed. */
 static size_t row_choose(tree_t *t, uint64_t word, uint64_t *unsure)
 {
     const double total = t->node.sum;
@@ -441,12 +442,12 @@ static size_t row_choose(tree_t *t, uint64_t word, uint64_t *unsure)
     size_t index = pick_child(t, &s);
     for (size_t height = t->depth; height-- > 1;) {
         const size_t last = t->level[height].count - 1;
-        index = index < last ? index : last; /* beyond it only where unsure */
+        index = index < last ? index : last; /* greater only if the choice is unsure */
         s.unit *= s.factor;
         weigh_again(t, height, index);
         index = index * FDP_BLOCK + pick_child(t, &s);
     }
-    /* no weight left: uniform among the candidates left */
+    /* No weight is left: choose uniformly among the remaining candidates. */
     const size_t left = t->from->n - t->gone;
     uint64_t place;
     const uint64_t low = fdp_mul_u64(word, left, &place);
@@ -457,8 +458,8 @@ static size_t row_choose(tree_t *t, uint64_t word, uint64_t *unsure)
     return (size_t)fdp_pick(none, even, index);
 }
 
-/* A choice that the kernels leave open: with further bits of the same real, first in
- * 128-bit integers, then by integers of any size. */
+/* Makes a choice that the kernels leave open, by further bits of the same real: first in 128-bit
+ * integers, then in integers of any size. */
 static fdp_status_t row_settle(tree_t *t, uint64_t draw, uint64_t word, int64_t *choice)
 {
     const fdp_choice_t row =
@@ -496,7 +497,7 @@ static fdp_status_t row_select(tree_t *t, uint64_t row, int64_t *out)
     return FDP_OK;
 }
 
-/* A small call uses, and wipes, the beginning of each array only. */
+/* A small call uses, and wipes, only the beginning of each array. */
 static void wipe_tree(tree_t *t)
 {
     const size_t n = t->from->n;
@@ -529,7 +530,7 @@ fdp_status_t fdp_select_inverse(const fdp_call_t *call, const fdp_selection_t *l
                                 const fdp_candidates_t *from, uint64_t first_row,
                                 size_t k, int64_t *out)
 {
-    tree_t t; /* its arrays are written before they are read */
+    tree_t t; /* not initialized: its arrays are written before they are read */
     t.call = call;
     t.law = law;
     t.from = from;

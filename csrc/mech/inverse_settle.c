@@ -13,19 +13,19 @@
 #include "../sampler/settle.h"
 
 #define GAP_POINT 112  /* fractional bits of a gap */
-#define GAP_TOP 15     /* gaps of 2^15 and more weigh nothing */
+#define GAP_TOP 15     /* gaps of 2^15 or more have no weight */
 #define PLACE_LEAST (-(1 << 14))
 
 _Static_assert(FDP_TREE_BLOCK == FDP_BLOCK && FDP_TREE_LANES == FDP_LANES, "one tree");
 
 typedef struct {
     const fdp_choice_t *c;
-    uint64_t largest;      /* score */
-    int64_t top;           /* largest place of a weight */
-    unsigned fit;          /* bits given up so that n masses have a sum */
+    uint64_t largest;      /* the largest score */
+    int64_t top;           /* the largest place of a weight */
+    unsigned fit;          /* bits dropped so that the sum of n masses fits */
 } row_t;
 
-/* A weight as mass * 2^(place - 127); mass 0: none that counts. */
+/* A weight, mass * 2^(place - 127). It counts for nothing if mass is 0. */
 typedef struct {
     fdp_u128_t mass;
     int64_t place;
@@ -35,8 +35,8 @@ typedef struct {
 
 #define DOUBLE_SIGN (UINT64_C(1) << 63)
 
-/* a - b >= 0 as distance * 2^place, the distance below 2^119 and right to one unit, or
- * exact where it is below 2^115. */
+/* a - b >= 0 as distance * 2^place. The distance is below 2^119 and has an error of at most one
+ * unit; it is exact if it is below 2^115. */
 static fdp_u128_t distance_of(uint64_t a, uint64_t b, int *place)
 {
     int place_a, place_b;
@@ -59,7 +59,7 @@ static unsigned leading_zeros(fdp_u128_t x)
                                 : 64 + __builtin_clzll((uint64_t)x));
 }
 
-/* The gap of a score in units of 2^-112; false if it is 2^15 or nearly so, or more. */
+/* The gap of a score in units of 2^-112. Returns false if the gap is about 2^15 or more. */
 static bool gap_of(const row_t *r, uint64_t score, fdp_u128_t *gap)
 {
     int place = 0;
@@ -85,13 +85,14 @@ static bool gap_of(const row_t *r, uint64_t score, fdp_u128_t *gap)
 
 /* ---- masses ---------------------------------------------------------------------- */
 
-/* 2^-112 units of k ln 2; k < 2^15 log2(e) < 2^16, as gaps are below 2^15. */
+/* k ln 2 in units of 2^-112; k < 2^15 log2(e) < 2^16, because gaps are below 2^15. */
 static fdp_u128_t times_log_two(uint64_t k)
 {
     return ((fdp_u128_t)FDP_LN2_128_HI * k << 48) + ((fdp_u128_t)FDP_LN2_128_LO * k >> 16);
 }
 
-/* A base weight > 0 as mantissa 2^(exponent - 64), the mantissa's first bit set. */
+/* A base weight > 0 as mantissa 2^(exponent - 64), with the mantissa's top bit set. Returns the
+ * exponent. */
 static int64_t mantissa_of(const row_t *r, size_t i, uint64_t *mantissa)
 {
     int place;
@@ -138,8 +139,8 @@ static fdp_u128_t mass_of(const row_t *r, size_t first, size_t last)
     return sum;
 }
 
-/* Masses of the children of a node that begins with a candidate, `span` candidates each;
- * how many there are. */
+/* The masses of a node's children, `span` candidates each; `first` is the node's first candidate.
+ * Returns the number of children. */
 static size_t masses_of(const row_t *r, size_t first, size_t span, fdp_u128_t *mass)
 {
     const size_t left = r->c->from->n - first;
@@ -155,7 +156,7 @@ static size_t masses_of(const row_t *r, size_t first, size_t span, fdp_u128_t *m
 
 /* ---- the choice ------------------------------------------------------------------- */
 
-/* The candidate that a real of 128 bits falls on. */
+/* The candidate that a real of 128 bits falls on. Returns false if this is not decided. */
 static bool walk(const row_t *r, fdp_u128_t u, int64_t *choice)
 {
     fdp_u128_t mass[FDP_BLOCK];
@@ -194,7 +195,7 @@ static bool walk(const row_t *r, fdp_u128_t u, int64_t *choice)
     }
 }
 
-/* Candidate number floor(U m) of the m that are left. */
+/* The candidate number floor(U m) of the m remaining ones. */
 static bool choose_evenly(const row_t *r, fdp_u128_t u, int64_t *choice)
 {
     uint64_t left = 0;

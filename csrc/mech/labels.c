@@ -11,7 +11,7 @@
         }                                               \
     } while (0)
 
-/* 2 beside the lowest bit if any other bit is set, without a branch. */
+/* Bit 0 of v, plus 2 if any other bit is set; without a branch. */
 static uint8_t answer_of(uint64_t v)
 {
     const uint64_t rest = v >> 1;

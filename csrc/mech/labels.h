@@ -1,4 +1,4 @@
-/* labels.h: the caller's answers, of any integer type, on their way to a kernel. */
+/* labels.h: converts the caller's answers, of any integer type, for a kernel. */
 #ifndef FDP_MECH_LABELS_H
 #define FDP_MECH_LABELS_H
 

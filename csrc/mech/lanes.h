@@ -1,8 +1,6 @@
-/* lanes.h: the few set bits of many masks, found in a fixed number of steps.
- *
- * Which lanes a kernel leaves undecided tells of their values, so that picking them
- * takes the same steps whatever the masks hold: docs/proofs/timing.md.
- */
+/* lanes.h: finds the few set bits of many masks in a fixed number of steps. Which lanes a kernel
+ * leaves undecided reveals something about their values, so the steps must be the same whatever the
+ * masks hold: docs/proofs/timing.md. */
 #ifndef FDP_MECH_LANES_H
 #define FDP_MECH_LANES_H
 
@@ -13,19 +11,19 @@
 
 #define FDP_MASKS_MOST 512
 
-/* Where an unused step reads and an unused slot writes back what is there: spread
- * over the n places as the used ones are, for the memory's time to be alike. */
+/* The place that an unused step reads, and to which it writes back what is there. These places are
+ * spread over the n places like the used ones, so that memory takes the same time. */
 static inline size_t fdp_place_of(size_t i, size_t steps, size_t n)
 {
     return (2 * i + 1) * (n / steps) / 2;
 }
 
-/* The next set bits of the masks as lane numbers. */
+/* Iterates over the set bits of the masks, as lane numbers. */
 typedef struct {
-    uint64_t kept[FDP_MASKS_MOST + 2]; /* masks with a bit set, then empty ones */
+    uint64_t kept[FDP_MASKS_MOST + 2]; /* the masks that have a bit set, then empty ones */
     uint16_t where[FDP_MASKS_MOST + 2];
     size_t at;
-    uint64_t left; /* of kept[at] */
+    uint64_t left; /* the bits of kept[at] that are left */
     uint64_t next; /* kept[at + 1], loaded before it is known to be needed */
 } fdp_lanes_t;
 
@@ -60,7 +58,7 @@ static inline uint16_t fdp_lanes_next(fdp_lanes_t *l, size_t idle)
     return lane;
 }
 
-/* Which lanes were taken tells of their values. */
+/* Wipes the lane numbers: they reveal something about the lanes' values. */
 static inline void fdp_lanes_close(fdp_lanes_t *l, size_t masks, uint16_t *lane,
                                    size_t steps)
 {

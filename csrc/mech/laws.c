@@ -1,10 +1,10 @@
-/* laws.c: prepared laws from exact parameters, in memory of the size that they need. */
+/* laws.c: makes prepared laws from exact parameters, in memory of the size that they need. */
 #include "../base/rounding.h"
 #include "../exact/law.h"
 #include "scratch.h"
 
-/* Bytes: parameters of some 300 bits need less than the first, 8,192 bits of precision
- * less than the last. */
+/* Bytes. Parameters of about 300 bits need less than the first; 8,192 bits of precision need less
+ * than the second. */
 #define LEAST_ROOM ((size_t)1 << 16)
 #define MOST_ROOM ((size_t)1 << 24)
 
@@ -13,7 +13,7 @@ static fdp_nat_t number(const uint64_t *limbs, size_t n)
     return (fdp_nat_t){(uint64_t *)(uintptr_t)limbs, fdp_nat_trim(limbs, n)};
 }
 
-/* Fills `law`, and 2^53 P(|X| <= bound). */
+/* Fills `law`, and sets *within = 2^53 P(|X| <= bound). */
 static fdp_status_t fill(fdp_law_fn make, fdp_nat_t num, fdp_nat_t den, fdp_digits_t *law,
                          uint64_t bound, uint64_t *within)
 {

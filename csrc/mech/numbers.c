@@ -1,7 +1,5 @@
-/* numbers.c: reports of numbers between public bounds.
- *
- * Words of a chunk: 8 bytes for each of its lanes, then 4 bytes for each.
- */
+/* numbers.c: reports of numbers between public bounds. The words of a chunk are 8 bytes for each of
+ * its lanes, then 4 bytes for each. */
 #include <string.h>
 
 #include "../base/config.h"
@@ -13,7 +11,7 @@
 #include "target.h"
 
 #define LANES FDP_NUMBERS_CHUNK
-#define PIECE 512 /* lanes at a time: their words stay in the nearest cache */
+#define PIECE 512 /* lanes processed at once: their words stay in the nearest cache */
 
 typedef struct {
     FDP_ALIGNED(64) uint64_t u[PIECE];
@@ -23,8 +21,9 @@ typedef struct {
     fdp_chunk_t chunk;
 } numbers_t;
 
-/* The last words, fewer than 2^9 of 2^64, have codes that no number enters: of pairs the
- * ends, whose values cancel; what has no partner is in the middle. */
+/* Gives codes to the last words, fewer than 2^9 of 2^64. These codes depend on no number: two words
+ * of a pair get the two end codes, whose values cancel; a word without a partner gets the middle
+ * code. */
 static void put_last(const fdp_number_t *law, numbers_t *w, size_t n)
 {
     const uint64_t count = UINT64_MAX - law->plain;

@@ -24,16 +24,16 @@
 
 #define TRIES 2
 #define FEW (FDP_SHORT / FDP_NODE) /* nodes of a short row */
-#define WORDS (2 * TRIES) /* a point and an acceptance for each */
-#define PARTS 3           /* of a candidate: score, base weight, its exponent */
-#define NO_EXPONENT -0x1p17 /* of a weight of 0 */
+#define WORDS (2 * TRIES) /* for each try: a point and an acceptance */
+#define PARTS 3           /* arrays of a candidate: score, base weight, its exponent */
+#define NO_EXPONENT -0x1p17 /* exponent of a weight of 0 */
 
 /* A try: its point, and the candidate that it falls on. */
 typedef struct {
     fdp_u128_t point, width; /* the cell of U total is [point, point + width] */
     uint64_t candidate, bound;
-    double score; /* of FDP_I64: its distance from the largest one */
-    double mantissa, power; /* of its base weight: mantissa 2^power */
+    double score; /* for FDP_I64: its distance from the largest score */
+    double mantissa, power; /* base weight: mantissa 2^power */
 } try_t;
 
 typedef struct {
@@ -42,17 +42,17 @@ typedef struct {
     const fdp_candidates_t *from;
     const fdp_selection_kernels_t *kernels;
     double tolerance;   /* of an acceptance */
-    size_t type, based; /* which of the kernels: integers, base weights */
-    fdp_row_t row;      /* its candidates; the shorter node's are copied */
+    size_t type, based; /* index of the kernels: integer scores, base weights */
+    fdp_row_t row;      /* the candidates; the shorter node's are copied */
     fdp_proposal_t proposal;
-    size_t full, rest; /* nodes; candidates of one more, shorter one */
-    size_t padded;     /* entries of that, lost ones included */
-    uint64_t *sum;     /* of each node, the shorter one included     */
-    size_t size;       /* bytes of it                                */
+    size_t full, rest; /* number of full nodes; candidates of one more, shorter node */
+    size_t padded;     /* entries of the shorter node, with padding */
+    uint64_t *sum;     /* of each node, also of the shorter one */
+    size_t size;       /* bytes of `sum` */
     fdp_u128_t total;
     uint64_t unsure;
     try_t tries[TRIES];
-    FDP_ALIGNED(64) uint64_t near[PARTS][TRIES][FDP_NODE]; /* of the tries' nodes */
+    FDP_ALIGNED(64) uint64_t near[PARTS][TRIES][FDP_NODE]; /* copies of the tries' nodes */
     FDP_ALIGNED(64) uint64_t last[PARTS][FDP_NODE], weight[FDP_NODE];
     FDP_ALIGNED(64) uint64_t start[FDP_LANES];
     fdp_words_t words;
@@ -66,7 +66,7 @@ typedef struct {
 
 static size_t nodes_of(const row_t *t) { return t->full + (t->rest > 0); }
 
-/* The parts of candidates `from` has, as 64-bit entries; NULL: those that it lacks. */
+/* An array of the candidates `from`, as 64-bit entries; NULL if they lack it. */
 static const uint64_t *part_of(const fdp_row_t *from, size_t part)
 {
     const void *parts[PARTS] = {from->score, from->weight, from->exponent};
@@ -86,7 +86,7 @@ static fdp_row_t last_of(row_t *t) { return row_of(t, t->last[0], t->last[1], t-
 
 /* ---- bounds and sums ------------------------------------------------------------ */
 
-/* Sets what bounds are relative to; `none`: no candidate has any weight. */
+/* Sets the reference of the bounds. `none`: no candidate has any weight. */
 static void set_place(row_t *t, const fdp_row_t *last, uint64_t none)
 {
     fdp_proposal_t *p = &t->proposal;
@@ -106,7 +106,7 @@ static void set_top(row_t *t, size_t row, const fdp_row_t *last)
     }
 }
 
-/* Copies the shorter node, padded by what is lost. */
+/* Copies the shorter node, padded with lost candidates. */
 static void copy_last(row_t *t)
 {
     const uint64_t none[PARTS] = {fdp_score_none(t->from->type), 0,
@@ -144,8 +144,8 @@ static void row_open(row_t *t, size_t row)
 
 /* ---- candidates of the points --------------------------------------------------- */
 
-/* The candidate of a try among those of a node, weighed last, whose first is number
- * `first`; `point` counts from there. */
+/* Finds the candidate of a try in a node that was weighed last. The node's first candidate has
+ * number `first`, and `point` is relative to the node. */
 static void find_candidate(row_t *t, try_t *y, const fdp_row_t *from, size_t padded,
                            uint64_t first, uint64_t point)
 {
@@ -170,17 +170,17 @@ static void find_candidate(row_t *t, try_t *y, const fdp_row_t *from, size_t pad
     fdp_wipe(&f, sizeof f);
 }
 
-/* The cell of U total for the word of U. */
+/* Sets the cell of U total from the word of U. */
 static void set_point(row_t *t, try_t *y, uint64_t word)
 {
     const uint64_t low = (uint64_t)t->total, high = (uint64_t)(t->total >> 64);
     const fdp_u128_t part = (fdp_u128_t)word * low;
     const uint64_t rest = (uint64_t)part;
     y->point = (fdp_u128_t)word * high + (uint64_t)(part >> 64);
-    y->width = (((fdp_u128_t)rest + low) >> 64) + high; /* a word more: total more */
+    y->width = (((fdp_u128_t)rest + low) >> 64) + high; /* one word more is `total` more */
 }
 
-/* Nodes and what lies before them, for both tries in one pass. */
+/* Finds the nodes, and the sums before them, for both tries in one pass. */
 static void find_nodes(const row_t *t, uint64_t node[TRIES], uint64_t point[TRIES])
 {
     fdp_u128_t until = 0, before[TRIES] = {0};
@@ -240,7 +240,7 @@ static void row_find(row_t *t, const uint64_t *word)
 
 /* ---- acceptance ----------------------------------------------------------------- */
 
-/* Takes the base weights of the tries apart; halves where none counts. */
+/* Splits the base weights of the tries into mantissa and exponent; 1/2 if no weight counts. */
 static void take_apart(row_t *t)
 {
     double mantissa[FDP_LANES] = {0}, power[FDP_LANES];
@@ -258,8 +258,8 @@ static void take_apart(row_t *t)
     fdp_wipe(power, sizeof power);
 }
 
-/* 2^51 e^-gap, the weight that the bound is one of, times a base weight 2^-place; 0 for
- * what is lost. */
+/* The weight w: 2^51 e^-gap, times the base weight 2^-place; 0 for a lost candidate. The bound is a
+ * bound of w. */
 static double weight_of(const row_t *t, const try_t *y)
 {
     const uint64_t none = fdp_mask(t->proposal.most == 0.0);
@@ -273,7 +273,8 @@ static double weight_of(const row_t *t, const try_t *y)
     }
     const double x = t->law->rate * gap;
     double z = fdp_pick_double(fdp_mask(x < FDP_PROPOSAL_FAR), x, FDP_PROPOSAL_FAR);
-    z = fdp_pick_double(none | fdp_mask(z < 0.0), 0.0, z); /* above all that count */
+    z = fdp_pick_double(none | fdp_mask(z < 0.0), 0.0, z); /* candidates without weight may be
+                                                            * above all that count */
     const double k = fdp_nearest(z * FDP_LOG2E);
     const double r = (k * FDP_LN2_HI - z) + k * FDP_LN2_LO;
     const double far = k + (t->proposal.place - y->power);
@@ -283,7 +284,7 @@ static double weight_of(const row_t *t, const try_t *y)
     return fdp_bits_double(fdp_double_bits(w) & there);
 }
 
-/* Mask of whether V < w / W. */
+/* The mask of whether V < w / W. */
 static uint64_t accept(row_t *t, const try_t *y, uint64_t word)
 {
     const double bound = fdp_from_unsigned(y->bound), close = t->tolerance * bound;
@@ -294,8 +295,8 @@ static uint64_t accept(row_t *t, const try_t *y, uint64_t word)
 
 /* ---- rows ----------------------------------------------------------------------- */
 
-/* The candidate that a point of the total falls on, and its bound: in the order of the
- * nodes, of the lanes within each. */
+/* The candidate that a point of the total falls on, and its bound. The order is that of the nodes,
+ * and of the lanes within each node. */
 static size_t candidate_at(row_t *t, fdp_u128_t point, uint64_t *bound)
 {
     fdp_u128_t until = 0;
@@ -323,7 +324,8 @@ static size_t candidate_at(row_t *t, fdp_u128_t point, uint64_t *bound)
     return found;
 }
 
-/* The candidate of a try by all its bits: both ends of the cell of U total are in it. */
+/* Finds the candidate of a try by all bits of U: until both ends of the cell of U total are in one
+ * candidate. */
 static size_t find_exactly(fdp_settle_t *w, row_t *t, fdp_uniform_t *u, uint64_t *bound)
 {
     const fdp_u128_t total = t->total;
@@ -354,7 +356,7 @@ static size_t find_exactly(fdp_settle_t *w, row_t *t, fdp_uniform_t *u, uint64_t
     return 0;
 }
 
-/* The choice anew, by all bits of the tries, or else by inversion. */
+/* Makes the choice again, by all bits of the tries, or else by inversion. */
 static int settle_row(fdp_settle_t *w, const void *what, const uint64_t *word, int64_t *choice)
 {
     const settle_t *s = what;
@@ -415,7 +417,7 @@ static fdp_status_t select_rows(row_t *t, uint64_t first_row, int64_t *out)
     return status;
 }
 
-/* A small call uses, and wipes, the beginning of each array only. */
+/* A small call uses, and wipes, only the beginning of each array. */
 static void wipe_row(row_t *t)
 {
     const size_t used = t->full > 0 ? FDP_NODE * 8 : t->padded * 8;
@@ -437,7 +439,7 @@ fdp_status_t fdp_select_proposed(const fdp_call_t *call, const fdp_selection_t *
                                  const fdp_candidates_t *from, uint64_t first_row,
                                  int64_t *out)
 {
-    row_t t; /* its arrays are written before they are read */
+    row_t t; /* not initialized: its arrays are written before they are read */
     uint64_t few[FEW];
     if (!fdp_candidates_valid(from)) {
         memset(out, 0, from->rows * sizeof *out);

@@ -25,17 +25,17 @@ typedef struct {
     const fdp_selection_t *law;
     const fdp_candidates_t *from;
     const fdp_selection_kernels_t *kernels;
-    double tolerance;       /* of a key                                     */
+    double tolerance;       /* of a key */
     size_t row;
-    uint64_t first;         /* draw of the row's first candidate            */
+    uint64_t first;         /* draw of the row's first candidate */
     fdp_score_t reference;  /* the row's largest score                      */
-    uint64_t all;           /* mask: the row has only lost ones, all count  */
+    uint64_t all;           /* mask: all ones if all candidates are lost; then all of them count */
     double noise[FDP_BLOCK], plain[FDP_BLOCK], gap[FDP_BLOCK];
     fdp_block_t block;
     fdp_words_t words, angles;
 } race_t;
 
-/* The next block of a row: at most FDP_BLOCK candidates, of one chunk. */
+/* The size of the row's next block: at most FDP_BLOCK candidates, whose words are in one chunk. */
 static size_t block_size(const race_t *r, size_t done)
 {
     const size_t left = r->from->n - done;
@@ -64,8 +64,8 @@ static void block_noise(race_t *r, size_t done, size_t count, double *noise)
     fdp_wipe(word_copy, word == word_copy ? n * sizeof *word_copy : 0);
 }
 
-/* r->noise and r->gap of candidates done ... of the row; ln weight is in the noise,
- * unless no candidate has a weight. */
+/* Computes r->noise and r->gap for the row's candidates from `done` on. ln weight is added to the
+ * noise, unless no candidate has a weight. */
 static void block_keys(race_t *r, size_t done, size_t count)
 {
     const fdp_block_t *b = &r->block;
@@ -74,7 +74,7 @@ static void block_keys(race_t *r, size_t done, size_t count)
     r->kernels->gaps[r->from->type == FDP_I64](b->score, b->lost, b->padded, r->reference,
                                                r->law->rate, r->all, r->gap);
     for (size_t i = count; i < b->padded; i++) {
-        r->gap[i] = INFINITY; /* also if all gaps are 0 */
+        r->gap[i] = INFINITY; /* even if all gaps are 0 */
     }
     if (b->mantissa != NULL) {
         memcpy(r->plain, r->noise, b->padded * sizeof *r->plain);
@@ -94,13 +94,13 @@ static void row_reference(race_t *r, size_t row, uint64_t first)
     r->reference = fdp_row_largest(r->kernels, r->from, row, &r->all);
 }
 
-/* 2^-floor(log2 w), at least 1 / w; w > 0. */
+/* 2^-floor(log2 w), which is at least 1 / w; w > 0. */
 static double inverse_bound(uint64_t w)
 {
     return fdp_bits_double((uint64_t)(1023 - 63 + __builtin_clzll(w)) << 52);
 }
 
-/* How far apart the ends of a word's noise are; infinite for a marked word. */
+/* The distance between the ends of a word's noise; infinite for a marked word. */
 static double cell_of(fdp_race_t noise, uint64_t word)
 {
     const uint64_t rest = ~word;
@@ -118,7 +118,7 @@ static double cell_of(fdp_race_t noise, uint64_t word)
     }
 }
 
-/* The row's leader; false if another candidate may be ahead. */
+/* Finds the row's leader. Returns false if another candidate may be ahead. */
 static bool row_winner(race_t *r, int64_t *winner)
 {
     fdp_leaders_t l;
@@ -148,7 +148,7 @@ static bool row_winner(race_t *r, int64_t *winner)
     return (best < INFINITY) & (best - reach > second);
 }
 
-/* Bounds of a block's keys. */
+/* Computes bounds of a block's keys. */
 static void block_bounds(race_t *r, size_t done, size_t count, double *low, double *high)
 {
     block_keys(r, done, count);
@@ -166,7 +166,7 @@ static void block_bounds(race_t *r, size_t done, size_t count, double *low, doub
     }
 }
 
-/* Whether the first of two candidates is ahead, by all bits of their draws. */
+/* Sets *ahead to whether the first of two candidates is ahead, by all bits of their draws. */
 static fdp_status_t duel(race_t *r, fdp_duel_t *d, const uint64_t draw[2], int64_t *ahead)
 {
     fdp_trial_t real[2][2];
@@ -187,8 +187,8 @@ static fdp_status_t duel(race_t *r, fdp_duel_t *d, const uint64_t draw[2], int64
     return status;
 }
 
-/* The winner of those who can win: all of the row if nobody is known to be ahead of
- * anybody. */
+/* Finds the winner among the candidates that can still win. If none is known to be ahead of another
+ * one, these are all candidates of the row. */
 static fdp_status_t row_settle(race_t *r, int64_t *winner)
 {
     double low[FDP_BLOCK], high[FDP_BLOCK];
@@ -241,7 +241,7 @@ static void race_close(race_t *r) { fdp_wipe(r, sizeof *r); }
 fdp_status_t fdp_select_race(const fdp_call_t *call, const fdp_selection_t *law,
                              const fdp_candidates_t *from, uint64_t first, int64_t *out)
 {
-    race_t r; /* its arrays are written before they are read */
+    race_t r; /* not initialized: its arrays are written before they are read */
     if (!fdp_candidates_valid(from)) {
         memset(out, 0, from->rows * sizeof *out);
         return FDP_ERR_PARAMETER;

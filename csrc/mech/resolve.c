@@ -3,7 +3,7 @@
 
 #include "scratch.h"
 
-/* Bytes: most trials need the first; 8,192 bits of precision less than the last. */
+/* Bytes. Most trials need at most the first; 8,192 bits of precision need less than the second. */
 #define LEAST_ROOM ((size_t)1 << 17)
 #define MOST_ROOM ((size_t)1 << 25)
 

@@ -19,15 +19,16 @@
 #include "../base/wipe.h"
 #include "resolve.h"
 
-#define GROUP 16 /* ranks whose bits lie together */
+#define GROUP 16 /* ranks whose bits are stored together */
 #define UNIT 2048
-#define LEAST_UNIT 1024 /* of the stream */
+#define LEAST_UNIT 1024 /* smallest unit of the stream */
 #define SMALL_CATEGORIES 64
 #define MIDDLE_CATEGORIES 65536
 
 /* ---- the law ------------------------------------------------------------- */
 
-/* A relabeling draws again after at most 1 word of 32 that has 16 bits, and 1 of 3 others. */
+/* Bits of a word. A relabeling redraws after at most 1 of 32 words of 16 bits, and after at most 1
+ * of 3 other words. */
 static uint32_t bits_of(const fdp_response_t *law)
 {
     const uint32_t k = law->categories;
@@ -42,8 +43,8 @@ size_t fdp_response_chunk(const fdp_response_t *law)
     return bits_of(law) == 16 ? 8192 : 4096;
 }
 
-/* Open lanes that are settled, used or not. A lane is open with probability at most
- * (4 k - 3)/2^b: more have probability below 2^-64. */
+/* The number of open lanes that are settled, whether used or not. A lane is open with probability
+ * at most (4 k - 3)/2^b, so there are more with a probability below 2^-64. */
 static size_t slots_of(uint32_t categories, size_t lanes)
 {
     return lanes <= 64 || categories > SMALL_CATEGORIES ? 16 : categories <= 16 ? 48 : 112;
@@ -65,7 +66,7 @@ static fdp_step_t step_of(const fdp_response_t *law, int64_t other, uint32_t bit
         step.fair.limit = (UINT64_C(1) << bits) % k;
     } else if (law->shift >= spare + 2) {
         step.own = rate_of(law->rate[0] >> (64 - bits), law->shift - spare, bits);
-    } else { /* c is as large as the words: whatever is not surely the truth stays open */
+    } else { /* c is as large as the words: every lane that is not surely the truth stays open */
         step.own = rate_of(UINT64_MAX >> (64 - bits), 2, bits);
         step.own.limit = 0;
     }
@@ -101,7 +102,7 @@ void fdp_respond_close(fdp_respond_t *r, size_t n)
 
 #define AT(array, type, i) (((type *)(void *)(array))[i])
 
-/* Elements of the arrays, whose types the law gives. */
+/* Elements of the arrays, whose types depend on the law. */
 FDP_ALWAYS_INLINE uint64_t word_at(const fdp_respond_t *r, uint32_t bits, size_t i)
 {
     return bits == 16   ? AT(r->word, const uint16_t, i)
@@ -128,7 +129,7 @@ FDP_ALWAYS_INLINE void put_at(fdp_respond_t *r, uint32_t bits, size_t i, uint32_
     }
 }
 
-/* E exactly. */
+/* Computes E by the exact resolver. */
 static uint32_t resolve(fdp_respond_t *r, uint32_t place, uint64_t more, uint64_t fair)
 {
     fdp_pending_t pending = {.chunk = r->number,
@@ -142,8 +143,8 @@ static uint32_t resolve(fdp_respond_t *r, uint32_t place, uint64_t more, uint64_
     return (uint32_t)value[0];
 }
 
-/* E of one lane from 64 more bits of its U, by the high part of a product, as it is when
- * the bits below those that are looked at are least (0) or greatest (1). */
+/* Computes E of one lane from 64 more bits of its U, by the high part of a product: for the
+ * smallest (0) and the largest (1) value of the bits below. */
 FDP_ALWAYS_INLINE void step_at(const fdp_pace_t *pace, uint32_t bits, uint64_t word,
                                uint64_t more, uint64_t step[2])
 {
@@ -155,7 +156,7 @@ FDP_ALWAYS_INLINE void step_at(const fdp_pace_t *pace, uint32_t bits, uint64_t w
     step[1] = (uint64_t)((h + unknown) >> pace->shift);
 }
 
-/* The report `step` + 1 labels on from the label, or from what stands for it. */
+/* The report that is `step` + 1 labels after the label, or after the label's replacement. */
 FDP_ALWAYS_INLINE uint64_t moved(const fdp_step_t *law, uint64_t label, uint64_t step)
 {
     const uint64_t k = law->categories;
@@ -164,7 +165,7 @@ FDP_ALWAYS_INLINE uint64_t moved(const fdp_step_t *law, uint64_t label, uint64_t
     return fdp_pick(fdp_mask(sum >= k), sum - k, sum);
 }
 
-/* As fdp_kernels_t.settle16, by all 64 bits and rates of 128. */
+/* The same as fdp_kernels_t.settle16, with all 64 bits and rates of 128 bits. */
 static uint64_t settle_wide(const fdp_step_t *law, uint32_t bits, const fdp_pace_t pace[2],
                             fdp_unsettled_t *l, size_t n)
 {
@@ -187,10 +188,10 @@ static uint64_t settle_wide(const fdp_step_t *law, uint32_t bits, const fdp_pace
     return any;
 }
 
-/* Settles the ranks from `first` on, whose bits are at r->more, and tells whether there are
- * more. All lanes are read before the first is written, and those that are settled are
- * written last: an idle step may have the place of one, or of another idle step, and a load
- * that meets a store costs cycles. */
+/* Settles the ranks from `first` on, whose bits are at r->more. Returns whether there are more. All
+ * lanes are read before the first is written, and settled lanes are written last. An idle step may
+ * have the same place as a settled lane or another idle step, and a load from a place that was just
+ * stored to costs cycles. */
 FDP_ALWAYS_INLINE bool settle_ranks(fdp_respond_t *r, const fdp_pace_t pace[2], bool small,
                                     size_t lanes, size_t first, size_t slots)
 {
@@ -220,7 +221,7 @@ FDP_ALWAYS_INLINE bool settle_ranks(fdp_respond_t *r, const fdp_pace_t pace[2], 
     for (size_t i = slots; i-- > 0;) {
         put_at(r, width, place[i], (uint32_t)l.report[i]);
     }
-    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* the reports are soon read */
+    __atomic_thread_fence(__ATOMIC_SEQ_CST); /* the reports are read soon */
     fdp_wipe(l.word, slots * sizeof l.word[0]);
     fdp_wipe(l.more, slots * sizeof l.more[0]);
     fdp_wipe(l.label, slots * sizeof l.label[0]);
@@ -245,15 +246,16 @@ static void settle(fdp_respond_t *r, size_t lanes)
         const uint64_t behind = fdp_response_chunk(r->law) * r->bits / 8;
         fdp_chunk_main(&r->chunk, behind + first / slots * UNIT, r->more,
                        (10 * slots + 63) & ~(size_t)63);
-        __atomic_thread_fence(__ATOMIC_SEQ_CST); /* nor meet those of the first stage */
+        __atomic_thread_fence(__ATOMIC_SEQ_CST); /* wait for the stores of the first stage as
+                                                  * well */
         left = small ? settle_ranks(r, pace, true, lanes, first, slots)
                      : settle_ranks(r, pace, false, lanes, first, slots);
     }
 }
 
-/* Draws again where nothing was drawn, from words of 64 bits in order, by the same rule.
- * Which lanes these are tells of nothing: the words alone decide it, and every label is
- * drawn by as many of the words that stay. */
+/* Draws again for the lanes in which nothing was drawn, from words of 64 bits in order, by the same
+ * rule. Which lanes these are reveals nothing: the words alone decide it, and for every label the
+ * same number of the accepted words gives it. */
 static void redraw(fdp_respond_t *r, size_t lanes)
 {
     const uint64_t k = r->law->categories, least = (0 - k) % k; /* 2^64 mod k */
@@ -286,7 +288,7 @@ static void redraw(fdp_respond_t *r, size_t lanes)
 
 /* ---- chunks -------------------------------------------------------------- */
 
-/* Reports from the words at hand, and the open lanes. */
+/* Makes reports from the words at hand, and settles the open lanes. */
 static void respond(fdp_respond_t *r, size_t n, const void *x, fdp_dtype_t x_type,
                     size_t at)
 {
@@ -317,7 +319,7 @@ void fdp_respond_chunk(fdp_respond_t *r, uint64_t number, size_t n, const void *
     if (!straight && r->apart < lanes * r->width) {
         r->apart = lanes * r->width;
     }
-    if (r->law->always && r->step.other >= 0) { /* nothing is drawn */
+    if (r->law->always && r->step.other >= 0) { /* nothing is random */
         memset(r->word, 0, bytes);
         respond(r, n, x, x_type, at);
     } else {

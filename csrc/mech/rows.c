@@ -1,14 +1,8 @@
-/* rows.c: sums of rows that no row can move further than its bound.
- *
- *   fdp_clip_rows   the integers of each row, held to the bound
- *   fdp_clip_sums   their sums, by block
- *
- * A row becomes integers first: scaled down to the ball if it lies outside, divided by
- * the grid's step and rounded. The bound is then checked in integers, so that floats
- * decide about accuracy only, never about privacy. docs/proofs/sums.md
- *
- * Timing class T0.
- */
+/* rows.c: sums of rows, such that no row can move a sum further than its bound. fdp_clip_rows
+ * computes the integers of each row, within the bound; fdp_clip_sums computes their sums, by block.
+ * A row first becomes integers: it is scaled down to the ball if it lies outside, divided by the
+ * grid's step and rounded. Then the bound is checked in integers. So rounding in floats affects
+ * only the accuracy, never privacy. docs/proofs/sums.md. Timing class T0. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -20,29 +14,30 @@
 #include "scratch.h"
 #include "target.h"
 
-#define TRIES 3    /* truncations of a row that rounding put outside */
-#define BATCH 2048 /* coordinates of the rows that are worked on together */
-#define SHORT 32   /* entries below which rows are short */
+#define TRIES 3    /* attempts at truncating a row that rounding moved outside */
+#define BATCH 2048 /* coordinates of the rows that are processed together */
+#define SHORT 32   /* rows with fewer entries are short */
 
-/* Rows on their way to integers. All go through one pass before any goes through the
- * next: the passes of one row would wait for each other's stores. Short rows lie by entry,
- * so that a vector holds one entry of many rows: of theirs most would be left empty, and a
- * row's three passes cost more than its entries. */
+/* Rows that become integers. All rows go through one pass before any goes through the next;
+ * otherwise the passes of one row would wait for each other's stores. Short rows are stored by
+ * entry, so that a vector holds one entry of many rows. Stored by row, most of a vector would be
+ * empty, and a row's three passes would cost more than its entries. */
 typedef struct {
     const fdp_kernels_t *kernels;
     const fdp_clip_t *clip;
-    bool brief;            /* rows are short */
-    int squares;           /* the norm is of squares */
-    double surely, perhaps; /* sums below, or up to which, integers are within the bound */
+    bool brief;            /* the rows are short */
+    int squares;           /* the norm is a sum of squares */
+    double surely, perhaps; /* a sum in doubles below `surely` is within the bound; one above
+                             * `perhaps` is not */
     size_t item;           /* bytes of an entry */
     size_t padded;         /* coordinates of a row, rounded up to a multiple of 16 */
-    size_t rows;           /* room, in rows */
+    size_t rows;           /* number of rows that fit */
     double *y;             /* short rows as doubles: entry i of row r is y[i rows + r] */
-    double *one;           /* a row of which a copy is needed */
-    double *factor;        /* first what a row measures, then what takes it to steps */
+    double *one;           /* a row that must be copied */
+    double *factor;        /* first the norm of a row, then the factor that converts it to steps */
     double *sum;           /* of squares (or magnitudes) of a short row's integers */
-    int32_t *z;            /* the rows in steps: z[i rows + r], or z[r padded + i] */
-    int32_t *alone;        /* a short row that goes the way of the others */
+    int32_t *z;            /* the rows in steps of the grid: z[i rows + r], or z[r padded + i] */
+    int32_t *alone;        /* a short row that is processed like a long one */
     void *memory;
     size_t size;
 } batch_t;
@@ -73,13 +68,13 @@ static bool batch_open(batch_t *b, const fdp_clip_t *clip, fdp_dtype_t type)
     b->one = b->sum + shorts;
     b->z = (int32_t *)(void *)(b->one + d);
     b->alone = b->z + b->rows * width;
-    if (b->brief) { /* what lies behind the rows is read, too */
+    if (b->brief) { /* kernels also read beyond the rows */
         memset(b->memory, 0, b->size);
     }
     return true;
 }
 
-/* 2^e, 0 below the normal doubles and infinity above them. */
+/* 2^e; 0 if it is below the normal doubles, infinity if it is above them. */
 static double power(int e)
 {
     const uint64_t bits = e < -1022  ? 0
@@ -90,16 +85,16 @@ static double power(int e)
     return result;
 }
 
-/* A row of floats or doubles, as doubles. */
+/* Converts a row of floats or doubles to doubles. */
 static const double *copied(const batch_t *b, const void *row, int single)
 {
     fdp_load_doubles(row, single ? FDP_F32 : FDP_F64, 0, b->clip->dimension, b->one);
     return b->one;
 }
 
-/* For a copied row that overflows, vanishes, or holds what is no number: NaN becomes 0,
- * an infinity the largest double, and the row is scaled into [-1, 1]. Returns the factor
- * from there to steps. */
+/* For a copied row that overflows, vanishes, or holds NaN or an infinity: replaces NaN by 0 and an
+ * infinity by the largest double, and scales the row into [-1, 1]. Returns the factor that converts
+ * the result to steps. */
 static double tame(const batch_t *b)
 {
     const fdp_clip_t *clip = b->clip;
@@ -122,8 +117,9 @@ static double tame(const batch_t *b)
     return power(e) <= reach ? power(e - clip->step) : reach * power(-clip->step);
 }
 
-/* From what rows measure to what takes them to steps: 1/step within the ball, else to
- * the surface; 0 for rows that overflow, vanish, or hold what is no number. */
+/* Replaces the norms of rows by the factors that convert the rows to steps: 1/step within the ball;
+ * outside, a factor that moves the row to the surface; 0 for rows that overflow, vanish, or hold
+ * NaN or an infinity. */
 static void find_factors(const fdp_clip_t *clip, double *factor, size_t n)
 {
     const double radius = clip->radius, scale = power(-clip->step);
@@ -137,8 +133,8 @@ static void find_factors(const fdp_clip_t *clip, double *factor, size_t n)
     }
 }
 
-/* Whether a row whose entries are `apart` is within the bound, in integers. The sum of
- * them in doubles settles what is not within its error of the bound. */
+/* Whether a row of integers is within the bound; its entries are `apart`. The sum in doubles,
+ * `rounded`, decides unless it is close to the bound. */
 static bool inside(const batch_t *b, const int32_t *row, size_t apart, double rounded)
 {
     if (rounded < b->surely || !(rounded <= b->perhaps)) {
@@ -156,7 +152,7 @@ static bool inside(const batch_t *b, const int32_t *row, size_t apart, double ro
     return sum <= b->clip->limit;
 }
 
-/* Rounds a row to integers z; false if they are outside the bound. */
+/* Rounds a row to integers z. Returns false if they are outside the bound. */
 static bool put(const batch_t *b, int32_t *z, const void *row, int single, double factor,
                 int nearest)
 {
@@ -165,8 +161,8 @@ static bool put(const batch_t *b, int32_t *z, const void *row, int single, doubl
                                          b->clip->dimension));
 }
 
-/* A row within the ball goes to the nearest integers; one that was scaled down lies on
- * the surface, where the nearest would be outside every other time, and is truncated. */
+/* A row within the ball is rounded to the nearest integers. A row that was scaled down lies on the
+ * surface, where rounding to nearest would move it outside half of the time; it is truncated. */
 static void clip_to_ball(const batch_t *b, int32_t *z, const void *row, int single,
                          double factor)
 {
@@ -186,7 +182,7 @@ static void clip_to_ball(const batch_t *b, int32_t *z, const void *row, int sing
     }
 }
 
-/* Coordinate by coordinate; of those that are not 0 the first `changed` stay. */
+/* Clamps each coordinate. Of the coordinates that are not 0, only the first `changed` are kept. */
 static void clip_to_cube(const batch_t *b, int32_t *z, const double *y)
 {
     const double most = b->clip->most, scale = power(-b->clip->step);
@@ -199,7 +195,7 @@ static void clip_to_cube(const batch_t *b, int32_t *z, const double *y)
     }
 }
 
-/* Long rows, and those that the passes over short ones cannot settle. */
+/* Processes long rows, and those short rows that the passes cannot settle. */
 static void clip_long(const batch_t *b, int32_t *z, size_t n, const uint8_t *rows)
 {
     const int single = b->item == sizeof(float);
@@ -227,7 +223,7 @@ static void clip_short(const batch_t *b, size_t n, const uint8_t *rows)
     const int single = b->item == sizeof(float);
     const size_t d = clip->dimension, all = (n + 7) & ~(size_t)7;
     const double scale = power(-clip->step);
-    /* What lies behind the rows up to a multiple of 8 are rows of before. */
+    /* Up to a multiple of 8, what follows the rows are older rows. */
     kernels->rows_apart(rows, single, d, b->y, b->rows, n);
     if (clip->norm == FDP_NORM_MAX) {
         kernels->rows_cube(b->y, scale, clip->most, b->z, b->rows * d);
@@ -239,7 +235,7 @@ static void clip_short(const batch_t *b, size_t n, const uint8_t *rows)
                              all);
     for (size_t r = 0; r < n; r++) {
         if (!(b->factor[r] > 0 && inside(b, b->z + r, b->rows, b->sum[r]))) {
-            clip_long(b, b->alone, 1, rows + r * d * b->item); /* uses factor[0] again */
+            clip_long(b, b->alone, 1, rows + r * d * b->item); /* overwrites factor[0] */
             for (size_t i = 0; i < d; i++) {
                 b->z[i * b->rows + r] = b->alone[i];
             }
@@ -307,7 +303,7 @@ static bool sound(const fdp_clip_t *clip, fdp_dtype_t type)
             clip->norm == FDP_NORM_MAX);
 }
 
-/* Sums by block, or with `out` the rows themselves. */
+/* Computes sums by block, or with `out` the rows themselves. */
 static fdp_status_t run(const fdp_clip_t *law, size_t n, const void *x, fdp_dtype_t type,
                         size_t blocks, const int64_t *block, int64_t *rows,
                         int64_t *total, int64_t *out)

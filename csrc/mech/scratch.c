@@ -11,7 +11,7 @@
 void *fdp_memory_take(size_t size)
 {
     const size_t whole = (size + 63) & ~(size_t)63;
-#if defined(_WIN32) /* no aligned_alloc there, and free takes no aligned memory */
+#if defined(_WIN32) /* Windows has no aligned_alloc, and its free accepts no aligned memory */
     return _aligned_malloc(whole, 64);
 #else
     return aligned_alloc(64, whole);

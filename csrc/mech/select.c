@@ -7,7 +7,7 @@
 #include "../base/wipe.h"
 
 #define UNIT 128    /* words of a unit of the main stream */
-#define WINDOW 1024 /* of words kept */
+#define WINDOW 1024 /* words that are kept */
 
 fdp_status_t fdp_select_settle(const fdp_call_t *call, uint64_t draw, fdp_decide_fn decide,
                                const void *law, const uint64_t *words, int64_t *answer)
@@ -71,7 +71,7 @@ const uint64_t *fdp_words_block(fdp_words_t *words, uint64_t draw, size_t count,
     return copy;
 }
 
-/* Whether the words of n draws are here. */
+/* Whether the words of n draws are in the window. */
 static bool words_here(const fdp_words_t *words, uint64_t draw, size_t n)
 {
     const size_t at = (size_t)(draw % FDP_SELECT_CHUNK);
@@ -131,7 +131,7 @@ void fdp_words_close(fdp_words_t *words)
 
 /* ---- base weights ----------------------------------------------------------- */
 
-/* e where the positive double of these bits is in [1/2, 1) 2^e. */
+/* The e for which the positive double with these bits is in [1/2, 1) 2^e. */
 static int32_t exponent_of(int64_t bits)
 {
     const int32_t field = (int32_t)(bits >> 52);
@@ -152,7 +152,7 @@ fdp_status_t fdp_weights_range(const double *weight, size_t n, int32_t *top,
 
 /* ---- blocks ---------------------------------------------------------------- */
 
-/* n elements, then `pad`; a copy if there are any to pad. */
+/* n elements followed by `pad`; a copy if padding is needed. */
 static const void *padded(uint64_t *copy, const void *from, size_t n, size_t to,
                           uint64_t pad)
 {
@@ -166,7 +166,7 @@ static const void *padded(uint64_t *copy, const void *from, size_t n, size_t to,
     return copy;
 }
 
-/* What is beyond the count, and what has no weight; the mantissas are padded by 0. */
+/* Marks padding and candidates without weight; the mantissas are padded with 0. */
 static void mark_lost(fdp_block_t *b, const fdp_selection_kernels_t *kernels)
 {
     if (b->mantissa != NULL) {
@@ -240,7 +240,7 @@ fdp_score_t fdp_row_largest(const fdp_selection_kernels_t *kernels,
     *none = integer && !based ? 0 : ~UINT64_C(0);
     for (size_t at = 0, count; at < n; at += count) {
         count = (n - at < size ? n - at : size) & ~(size_t)(FDP_LANES - 1);
-        if (count == 0) { /* the last ones, some of those before them again */
+        if (count == 0) { /* the last ones, together with some that were read before */
             count = FDP_LANES;
             at = n - count;
         }

@@ -1,10 +1,7 @@
-/* self_check.c: does this build compute as the proofs assume?
- *
- * Compiler flags that let sums be reassociated, divisions be replaced or signs of zero
- * and NaN be forgotten are refused in config.h where the compiler tells of them. Not
- * every one does, so that each level's arithmetic is tried once in a process, before
- * the first key is drawn: some microseconds.
- */
+/* self_check.c: does this build compute as the proofs assume? Some compiler flags let the compiler
+ * reassociate sums, replace divisions, or ignore the signs of zero and NaN. config.h refuses these
+ * flags if the compiler announces them. Not every compiler does, so each level's arithmetic is
+ * tested once in a process, before the first key is drawn. This takes some microseconds. */
 #include <float.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -18,7 +15,7 @@
 
 /* ---- rounding ------------------------------------------------------------- */
 
-/* What the compiler must not know. */
+/* Hides a value from the compiler. */
 static double opaque(double x)
 {
     volatile double y = x;
@@ -43,7 +40,7 @@ static bool rounds(void)
 
 #define POINTS 14
 
-/* Multiples of 1 nearest to x, plus 3; bits, since a zero must have no sign. */
+/* Rounds x to the nearest integer and adds 3. Compares bits, because a zero must have no sign. */
 static bool snaps(const fdp_kernels_t *kernels)
 {
     static const double x[POINTS] = {
@@ -52,7 +49,7 @@ static bool snaps(const fdp_kernels_t *kernels)
     static const double base[POINTS] = {0, 0, 0, 0, 2, -2, 0x1.8p52, 0x1p51, 0,
                                         0, 0, 0, DBL_MAX, -DBL_MAX};
     const fdp_grid_t grid = {1.0, -DBL_MAX, DBL_MAX, 0.0};
-    /* In place, thrice over: as vectors, as what is left of them, and alone. */
+    /* In place, three times: in full vectors, in the remainder loop, and alone. */
     double y[3 * POINTS];
     int64_t noise[3 * POINTS];
     for (size_t i = 0; i < 3 * POINTS; i++) {
@@ -75,7 +72,8 @@ static bool snaps(const fdp_kernels_t *kernels)
 
 #define TRIALS 64
 
-/* Tails of a first digit of scale 10 on fixed words; what a level leaves open is right. */
+/* Tails of a first digit of scale 10, from fixed words. A lane that a level leaves open counts as
+ * correct. */
 static bool draws(const fdp_digit_kernels_t *kernels)
 {
     static const int8_t known[TRIALS] = {
@@ -95,7 +93,7 @@ static bool draws(const fdp_digit_kernels_t *kernels)
     fdp_list_t list;
     for (uint32_t i = 0; i < TRIALS; i++) {
         const size_t at = 2 * (i - i % FDP_RANK_GROUP) + i % FDP_RANK_GROUP;
-        word[at] = 256; /* column 0, above its cut: a tail */
+        word[at] = 256; /* column 0, above its cut: this is a tail */
         word[at + FDP_RANK_GROUP] = (uint64_t)((i + 1) * UINT32_C(0x9e3779b9)) << 32 | 1u << 31;
     }
     kernels->list_first(&law, word, &list, open, TRIALS);
@@ -128,7 +126,7 @@ static fdp_status_t check(void)
 
 fdp_status_t fdp_self_check(void)
 {
-    /* The verdict plus 1: racing threads find the same. */
+    /* The verdict plus 1. Racing threads compute the same one. */
     static _Atomic uint32_t known;
     uint32_t verdict = atomic_load_explicit(&known, memory_order_relaxed);
     if (FDP_UNLIKELY(verdict == 0)) {

@@ -89,8 +89,8 @@ void fdp_digest_strings(const uint64_t key[2], size_t n, const int64_t *offset,
 
 /* ---- hash functions --------------------------------------------------------- */
 
-/* Word j of a seed's function: the digest of the seed and of j, 8 bytes each, under the
- * key with every bit turned. */
+/* Word j of a seed's function: the digest of the seed and j, 8 bytes each, under the key with every
+ * bit inverted. */
 static inline uint64_t seed_word(const uint64_t turned_key[2], uint64_t seed, uint64_t j)
 {
     sip_t s = sip_open(turned_key);
@@ -137,7 +137,7 @@ void fdp_seed_buckets(const uint64_t key[2], uint32_t buckets, size_t n, const u
 
 /* ---- what reports say -------------------------------------------------------- */
 
-#define QUERIES 512 /* digests asked together, whose sums stay in the nearest cache */
+#define QUERIES 512 /* digests processed together, so that their sums stay in the nearest cache */
 
 void fdp_sketch_sums(const fdp_function_t *words, size_t rows, uint32_t bits,
                      const int64_t *table, size_t n, const uint64_t *x, int64_t *sum)
@@ -153,7 +153,7 @@ void fdp_sketch_sums(const fdp_function_t *words, size_t rows, uint32_t bits,
     }
 }
 
-/* Buckets j of `buckets`: z in [ceil(2^32 j/buckets) 2^32, that of j + 1). */
+/* Bucket j of `buckets` is z in [ceil(2^32 j/buckets) 2^32, ceil(2^32 (j + 1)/buckets) 2^32). */
 static fdp_seeded_t seeded(const uint64_t key[2], uint32_t buckets, uint64_t seed,
                            uint32_t value)
 {

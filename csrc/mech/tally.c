@@ -18,10 +18,10 @@
 /* ---- columns ------------------------------------------------------------- */
 
 #define PANEL 256 /* bytes of a row that are counted together, a multiple of BLOCK */
-#define BLOCK 64  /* of a row's bytes that the kernels take, of the widest vectors */
-#define ROWS_MOST 240 /* rows whose sum fits in 8 bits, a multiple of 16 */
+#define BLOCK 64  /* bytes of a row that a kernel takes at once: the widest vector */
+#define ROWS_MOST 240 /* most rows whose sum fits into 8 bits, a multiple of 16 */
 
-/* Counts of the columns of n rows' bytes from `first` on, and of a panel at most. */
+/* Counts the columns of n rows in the bytes from `first` on, at most a panel. */
 static void count_panel(const fdp_kernels_t *kernels, size_t n, size_t row_bytes,
                         const uint8_t *rows, size_t first, size_t columns, int64_t *count)
 {
@@ -35,8 +35,8 @@ static void count_panel(const fdp_kernels_t *kernels, size_t n, size_t row_bytes
         memset(plane, 0, 8 * wide);
         for (size_t row = done; row < stop; row += 16) {
             const uint8_t *from = rows + row * row_bytes + first;
-            /* What is read beyond a row's end belongs to the next rows, or is 0 in a copy:
-             * columns beyond the last are not taken. */
+            /* Bytes read beyond a row's end belong to the next rows, or are 0 in a copy. Columns
+             * beyond the last are ignored. */
             if (stop - row >= 16 && wide <= (n - row - 15) * row_bytes - first) {
                 kernels->columns16(from, row_bytes, plane, wide);
                 continue;
@@ -67,10 +67,10 @@ fdp_status_t fdp_count_columns(size_t n, size_t row_bytes, const uint8_t *rows,
 
 /* ---- values -------------------------------------------------------------- */
 
-#define SMALL 2048 /* labels for which several tables fit in the nearest cache */
+#define SMALL 2048 /* labels for which several tables fit into the nearest cache */
 
-/* Four labels in 16 bits each. Four tables, since a label that comes twice in a row would
- * wait for its own sum. */
+/* Counts four labels of 16 bits each, in four tables: with one table, a label that occurs twice
+ * in a row would wait for its own sum. */
 FDP_ALWAYS_INLINE void count_four(uint32_t table[4][SMALL + 1], const uint16_t *label)
 {
     uint64_t four;
@@ -80,8 +80,8 @@ FDP_ALWAYS_INLINE void count_four(uint32_t table[4][SMALL + 1], const uint16_t *
     }
 }
 
-/* What is no label counts as label k. All of a block are compared at once, and read four
- * at a time: a load for each costs as much as its count. */
+/* A value that is not a label counts as label k. All values of a block are compared at once, and
+ * read four at a time: one load for each would cost as much as its count. */
 #define COUNT_SMALL(type)                                                     \
     do {                                                                      \
         const type *from = (const type *)report;                              \
@@ -128,7 +128,7 @@ static void count_small(size_t n, const void *report, fdp_dtype_t type, uint32_t
 fdp_status_t fdp_count_values(size_t n, const void *report, fdp_dtype_t type, size_t k,
                               int64_t *count)
 {
-    const size_t most = UINT32_MAX; /* what a small table's entry holds */
+    const size_t most = UINT32_MAX; /* largest value of an entry in a small table */
     if (type != FDP_U8 && type != FDP_U16 && type != FDP_U32) {
         return FDP_ERR_PARAMETER;
     }
@@ -147,15 +147,15 @@ fdp_status_t fdp_count_values(size_t n, const void *report, fdp_dtype_t type, si
 /* ---- hashes -------------------------------------------------------------- */
 
 #define TILE 2048  /* categories counted together */
-#define USERS 1024 /* users prepared together     */
-#define TABLE 1024 /* buckets whose limits are kept */
+#define USERS 1024 /* users prepared together */
+#define TABLE 1024 /* most buckets whose limits are stored */
 
 typedef struct {
     uint32_t buckets, l;
-    uint64_t limit[TABLE + 1]; /* first hash input of each bucket, if they are few */
+    uint64_t limit[TABLE + 1]; /* the first hash input of each bucket, if there are few */
 } hash_t;
 
-/* The least z with floor(z buckets / 2^l) = value, in the scale of 32 bits. */
+/* The least z with floor(z buckets / 2^l) = value, scaled to 32 bits. */
 static uint64_t limit_of(const hash_t *h, uint64_t value)
 {
     const uint64_t first = ((value << h->l) + h->buckets - 1) / h->buckets;
@@ -171,8 +171,8 @@ static void hash_open(hash_t *h, uint32_t buckets, uint32_t l)
     }
 }
 
-/* h(v) = value if and only if a v + b lies in [low, high) modulo 2^32; shifted down by
- * low, and by half the range so that a signed comparison serves. */
+/* h(v) = value if and only if a v + b lies in [low, high) modulo 2^32. Here it is shifted down by
+ * low and by half the range, so that one signed comparison is enough. */
 static fdp_support_t support_of(const hash_t *h, const fdp_hashed_t *report)
 {
     const bool few = h->buckets <= TABLE, inside = report->value < h->buckets;
@@ -185,7 +185,7 @@ static fdp_support_t support_of(const hash_t *h, const fdp_hashed_t *report)
                            (int32_t)(width ^ half)};
 }
 
-/* Adds what `users` prepared users (a multiple of 4) support to n counts. */
+/* Adds the support of `users` prepared users (a multiple of 4) to n counts. */
 static void count_tile(const fdp_kernels_t *kernels, const fdp_support_t *user,
                        size_t users, size_t start, size_t n, int64_t *count)
 {

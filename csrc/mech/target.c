@@ -1,5 +1,5 @@
-/* target.c: see target.h. int64 and float64 arrays take one fused pass; the
- * other types go through 64-bit scratch and saturate on the way out. */
+/* target.c: see target.h. Arrays of int64 and float64 take one fused pass. The other types go
+ * through 64-bit scratch memory and saturate when stored. */
 #include "target.h"
 
 #include <float.h>
@@ -94,8 +94,8 @@ static void store_integer_sum(const fdp_target_t *t, const fdp_kernels_t *k, siz
     }
 }
 
-/* y cut to [-most, most], by masks: a choice of doubles may become a branch, on
- * data. The order of magnitudes is that of their bits. */
+/* y clamped to [-most, most], by masks: a conditional choice of doubles may be compiled to a branch
+ * on data. Magnitudes have the same order as their bits. */
 static double clamp(double y, double most)
 {
     const uint64_t bits = fdp_double_bits(y), limit = fdp_double_bits(most);
@@ -105,7 +105,7 @@ static double clamp(double y, double most)
     return fdp_bits_double(sign | (limit & above) | (size & ~above));
 }
 
-/* A piece at a time, so that scratch for doubles is small. */
+/* Values stored at a time, so that the scratch memory for doubles is small. */
 #define PIECE 256
 
 static void store_real_sum(const fdp_target_t *t, const fdp_kernels_t *k, size_t at,
@@ -149,12 +149,13 @@ fdp_datum_t fdp_target_read(const fdp_target_t *target, size_t at)
     return x;
 }
 
-/* Doublings of a double's mantissa that stay exact in 128 bits beside the noise. */
+/* A double's mantissa can be doubled this often and still be added exactly to the noise in 128
+ * bits. */
 #define DOUBLINGS 70
 
-/* base + noise * step rounded once; base is a multiple of the step. In integers: a
- * base so large that they do not hold it exceeds the noise by far, of which the low
- * bits count as one bit that is set if any is. */
+/* base + noise * step, rounded once; base is a multiple of the step. Computed in integers. If base
+ * is too large for them, it is far larger than the noise; the noise's low bits are then replaced by
+ * one bit that is set if any of them is. */
 static double add_far(double base, double step, fdp_i128_t noise)
 {
     int above, unit;

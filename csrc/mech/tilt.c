@@ -1,9 +1,7 @@
-/* tilt.c: passes of tilted digits: the lanes, and the tries that special lanes take.
- *
- *   draw_tries     tries from words of their own; the accepted ones in order
- *   list_whole     what the k-th special lane takes: the k-th accepted try
- *   settle         what known bits leave open, by the resolver
- */
+/* tilt.c: passes of tilted digits: the lanes, and the tries that special lanes take. draw_tries
+ * makes tries from words of their own and keeps the accepted ones in order; list_whole assigns the
+ * k-th accepted try to the k-th special lane; settle_tries and settle_lanes give what known bits
+ * leave open to the resolver. */
 #include <string.h>
 
 #include "../base/wipe.h"
@@ -11,10 +9,10 @@
 #include "scratch.h"
 
 typedef struct fdp_tries {
-    FDP_ALIGNED(64) int64_t value[FDP_TRIES]; /* then the accepted ones, in order */
+    FDP_ALIGNED(64) int64_t value[FDP_TRIES]; /* all tries, later the accepted ones in order */
     uint8_t state[FDP_TRIES];
     fdp_whole_t list;
-    fdp_i128_t *exact; /* what the resolver gave; NULL: it was not asked */
+    fdp_i128_t *exact; /* results of the resolver; NULL if it was not used */
     size_t tried, count;
 } fdp_tries_t;
 
@@ -22,7 +20,7 @@ size_t fdp_tilt_bytes(void) { return sizeof(fdp_tries_t); }
 
 /* ---- the resolver --------------------------------------------------------- */
 
-/* Words [1, word, place] of a try, or [0, 0, 0] of a lane; -1 on failure. */
+/* Words: [1, word, place] for a try, [0, 0, 0] for a lane. Returns -1 on failure. */
 static int resolve(fdp_pass_t *p, uint32_t trial, const uint64_t more[3],
                    fdp_i128_t *value)
 {
@@ -40,7 +38,7 @@ static int resolve(fdp_pass_t *p, uint32_t trial, const uint64_t more[3],
     return kept;
 }
 
-/* With a probability below 2^-23 a pass there is one. */
+/* Settles open tries. A pass has one with a probability below 2^-23. */
 static void settle_tries(fdp_pass_t *p)
 {
     fdp_tries_t *t = p->tries;
@@ -64,7 +62,7 @@ static void settle_tries(fdp_pass_t *p)
     }
 }
 
-/* The number of the k-th try that is accepted. */
+/* The number of the k-th accepted try. */
 static size_t kept_try(const fdp_tries_t *t, size_t k)
 {
     size_t i = 0;
@@ -74,7 +72,7 @@ static size_t kept_try(const fdp_tries_t *t, size_t k)
     return i;
 }
 
-/* Lanes without a try, and those whose try the resolver gave: they are `late`. */
+/* Moves to `late` the lanes for which no try is left, and those whose try the resolver settled. */
 static void settle_lanes(fdp_pass_t *p, size_t need)
 {
     const fdp_tries_t *t = p->tries;
@@ -134,12 +132,12 @@ static void draw_tries(fdp_pass_t *p, size_t tried)
     size_t count = 0;
     for (size_t i = 0; i < t->tried; i++) {
         t->value[count] = t->value[i];
-        count += t->state[i] & 1; /* 2: still open, after a failure */
+        count += t->state[i] & 1; /* state 2: still open, after a failure */
     }
     t->count = count;
 }
 
-/* All tries of the pass, where those of a small call were too few. */
+/* Makes all tries of the pass, if those of a small call were too few. */
 static void draw_more(fdp_pass_t *p)
 {
     const size_t tried = p->law->tilt.tries[3];
@@ -156,7 +154,7 @@ static void draw_more(fdp_pass_t *p)
     p->area = area;
 }
 
-/* The accepted tries by rank, in two parts; no lane of `need` has a rank beyond them. */
+/* Lists the accepted tries by rank, in two parts. No lane before `need` has a rank beyond them. */
 static void list_whole(fdp_tries_t *t, const fdp_digits_t *law, size_t need)
 {
     const size_t ranks = need <= FDP_FEW_LANES ? FDP_FEW_LANES : FDP_RANKS;
@@ -174,7 +172,7 @@ void fdp_tilt_open(fdp_pass_t *p, size_t need)
 {
     draw_tries(p, fdp_pass_tries(p->law, need));
     list_whole(p->tries, p->law, need);
-    if (p->kernels->inserts) { /* nothing yet: the tilt puts both digits in */
+    if (p->kernels->inserts) { /* zero for now: the tilt inserts both digits */
         memset(p->list[0].low, 0, sizeof p->list[0].low);
         memset(p->list[0].high, 0, sizeof p->list[0].high);
     }

@@ -16,8 +16,8 @@
 #define UNIT 1024
 #define HALVES (UNIT / 4)
 
-/* The words of a chunk's main stream, in order, a unit at a time: of 64 bits, or halves of
- * them, the low one first. */
+/* Reads the words of a chunk's main stream in order, a unit at a time: words of 64 bits, or their
+ * halves, the low one first. */
 typedef struct {
     FDP_ALIGNED(64) uint32_t half[HALVES];
     fdp_chunk_t chunk;
@@ -60,7 +60,7 @@ static uint64_t words_take(words_t *w)
 
 static void words_close(words_t *w) { fdp_wipe(w, sizeof *w); }
 
-/* 2^64 mod range: the low halves below it are the surplus. */
+/* 2^64 mod range: a word whose low half is below this is surplus. */
 static uint64_t surplus_of(uint64_t range) { return (0 - range) % range; }
 
 static uint64_t below(words_t *w, uint64_t range, uint64_t surplus)
@@ -112,7 +112,7 @@ fdp_status_t fdp_fill_permutation(const fdp_call_t *call, size_t n, int64_t *out
         }
         const uint64_t range = i + 1;
         const size_t k = (size_t)below(&words, range, surplus_of(range));
-        out[i] = k == i ? 0 : out[k]; /* inside-out Fisher-Yates */
+        out[i] = k == i ? 0 : out[k]; /* Fisher-Yates, inside-out */
         out[k] = (int64_t)i;
     }
     words_close(&words);
@@ -121,15 +121,15 @@ fdp_status_t fdp_fill_permutation(const fdp_call_t *call, size_t n, int64_t *out
 
 /* ---- subsets --------------------------------------------------------------- */
 
-/* Categories of a row that is drawn in marks, a byte each. A row of more, or of few marks,
- * is drawn in bits, whose loads wait for the stores before them. */
+/* A row with at most this many categories is drawn in marks, a byte for each. A row with more
+ * categories, or with few chosen ones, is drawn in bits; there, loads wait for earlier stores. */
 #define MOST_MARKS 16384
 #define SPARSE 64
 
-/* A subset of the other d - 1 categories by Floyd's algorithm, on their numbers 0 ...
- * d - 2: that of the own category stands for the last one. For each `last` a number t <=
- * last is put in, and `last` if t is there. No address of marks depends on a load, so that
- * loads need not wait for stores. */
+/* Chooses a subset of the other d - 1 categories by Floyd's algorithm, on the numbers 0 ... d - 2;
+ * the number of the own category stands for the last one. For each `last` a number t <= last is
+ * inserted, or `last` if t is already there. No address of a mark depends on a load, so loads need
+ * not wait for stores. */
 FDP_ALWAYS_INLINE void choose(words_t *w, uint32_t d, uint32_t size, uint32_t own,
                               uint8_t *to, bool marks)
 {
@@ -143,7 +143,7 @@ FDP_ALWAYS_INLINE void choose(words_t *w, uint32_t d, uint32_t size, uint32_t ow
             const uint64_t product = (uint64_t)w->half[i] * range;
             if (FDP_UNLIKELY((uint32_t)product < range) &&
                 (uint32_t)product < (0 - range) % range) {
-                continue; /* of the surplus: the next word serves */
+                continue; /* surplus: take the next word */
             }
             const uint32_t t = (uint32_t)(product >> 32);
             if (marks) {
@@ -162,7 +162,7 @@ FDP_ALWAYS_INLINE void choose(words_t *w, uint32_t d, uint32_t size, uint32_t ow
     }
 }
 
-/* Bits of 8 width marks. */
+/* Packs 8 width marks into bits. */
 static void pack(const uint8_t *mark, size_t width, uint8_t *row)
 {
     for (size_t i = 0; i < width; i++) {
@@ -179,7 +179,7 @@ fdp_status_t fdp_fill_subsets(const fdp_call_t *call, const fdp_subsets_t *law,
     const uint32_t d = law->categories;
     const size_t width = ((size_t)d + 7) / 8;
     const bool marked = d <= MOST_MARKS && d / SPARSE <= law->size;
-    uint8_t marks[2][MOST_MARKS]; /* packed a row later, when stores have left the queue */
+    uint8_t marks[2][MOST_MARKS]; /* packed one row later, when the stores have left the queue */
     words_t words;
     for (size_t i = 0; i < n; i++) {
         if (i % FDP_SUBSETS_CHUNK == 0) {

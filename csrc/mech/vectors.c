@@ -1,16 +1,11 @@
-/* vectors.c: codes of normal numbers that a public seed makes, and where words lie in the
- * order of their products with a secret vector.
- *
- *   fdp_vector_clients   of each user the word that has the rank asked for
- *   fdp_vector_sums      the sum of the words that public reports name
- *
- * Entry e of a code, that is entry e mod d of its word floor(e/d), is made of 32-bit word e
- * of chunk 0 of the ChaCha20 stream whose key is the seed: a sign, and of the other 31 bits
- * the first 15, or 23 if 8 are 0, are the place in a table. All is exact: every level,
- * and every other program, finds the same words. docs/proofs/local_randomizers.md.
- * What is drawn and what is read depends on public seeds; the search takes the same
- * steps whatever the products.
- */
+/* vectors.c: makes codes of normal numbers from a public seed, and finds words in the order of
+ * their products with a secret vector. fdp_vector_clients finds, for each user, the word that has
+ * the required rank; fdp_vector_sums adds the words that public reports name. Entry e of a code,
+ * which is entry e mod d of its word floor(e/d), is made from 32-bit word e of chunk 0 of the
+ * ChaCha20 stream whose key is the seed. One bit is the sign. Of the other 31 bits, the first 15
+ * are the place in a table, or the first 23 if 8 of them are 0. All is exact: every level, and
+ * every other program, finds the same words. docs/proofs/local_randomizers.md. What is drawn and
+ * read depends only on public seeds; the search takes the same steps whatever the products are. */
 #include <string.h>
 
 #include "../base/config.h"
@@ -19,8 +14,8 @@
 #include "../rng/stream.h"
 #include "scratch.h"
 
-#define DRAWN 2048 /* entries made together: a multiple of a unit's */
-#define FINE 128   /* cells of the tail that are cut in 256 */
+#define DRAWN 2048 /* entries made together, a multiple of those in a unit */
+#define FINE 128   /* cells of the tail that are divided into 256 */
 
 typedef struct {
     FDP_ALIGNED(64) uint32_t word[DRAWN];
@@ -36,7 +31,7 @@ static void open_code(code_t *code, uint64_t seed)
     fdp_chunk_open(&code->chunk, &stream, 0);
 }
 
-/* Make up to DRAWN entries from `from` on, a multiple of 256, those before `end`. */
+/* Makes up to DRAWN entries from `from` on (a multiple of 256), those before `end`. */
 static size_t draw(code_t *code, uint64_t from, uint64_t end)
 {
     const uint64_t left = end - from;
@@ -45,7 +40,8 @@ static size_t draw(code_t *code, uint64_t from, uint64_t end)
     return n;
 }
 
-/* The number that a word makes. Words come of public seeds. */
+/* The number that a word gives. Words come from public seeds, so the table may be indexed by
+ * them. */
 static inline int32_t entry(const int16_t *table, uint32_t word)
 {
     const uint32_t place = word & INT32_MAX, cell = place >> 16;
@@ -64,8 +60,8 @@ static int64_t product(const int16_t *table, const uint32_t *word, const int32_t
     return sum;
 }
 
-/* Products of all words with x, 2^16 times, and after them the words' numbers backwards:
- * no two alike, and of equal products the first word's is the largest. */
+/* Computes the keys: 2^16 times the product of each word with x, plus the words' numbers in
+ * reverse. So no two keys are equal, and of equal products the first word's key is the largest. */
 static void products(const fdp_vectors_t *v, code_t *code, const int32_t *x, int64_t *key)
 {
     const size_t d = v->dimension;
@@ -89,7 +85,7 @@ static void products(const fdp_vectors_t *v, code_t *code, const int32_t *x, int
     }
 }
 
-/* The key that `rank` of the n others are above: bit by bit from the top. */
+/* The key that has exactly `rank` of the n keys above it, found bit by bit from the top. */
 static int64_t of_rank(const int64_t *key, size_t n, uint64_t rank)
 {
     int64_t found = INT64_MIN;

@@ -40,8 +40,8 @@ FDP_ALWAYS_INLINE fdp_aes_block_t words(uint32_t word)
     return (fdp_aes_block_t)((fdp_aes_words_t){0} + word);
 }
 
-/* A round adds its key last, but first where FDP_KEY_FIRST is set: AESE does, and forms
- * one operation with the AESMC that follows. */
+/* An AES round adds its key last, or first if FDP_KEY_FIRST is defined: AESE adds it first, and is
+ * fused with the AESMC that follows. */
 #if FDP_X86_64
 #define FDP_ROUND(s, k) \
     (fdp_aes_block_t)_mm_aesenc_si128((__m128i)(s), (__m128i)(k))
@@ -104,7 +104,7 @@ void fdp_aes_chunk(uint8_t main_schedule[FDP_AES_SCHEDULE],
     fdp_aes_block_t even = load(key), odd = load(key + 16);
     fdp_aes_block_t s[4];
 
-    /* The call key's schedule is used as it appears and never stored. */
+    /* The call key's schedule is used as it is computed and never stored. */
     for (uint64_t b = 0; b < 4; b++)
         s[b] = (fdp_aes_block_t){4 * chunk + b, 0} ^ even;
     for (int i = 1; i < 7; i++) {

@@ -1,13 +1,11 @@
-/* aes_body.inc.h - the one body of AES-256 counter mode: FDP_WIDTH blocks in a vector
- * FDP_V, FDP_SPREAD puts a block in every place of one, FDP_ROUND and FDP_LAST are the
- * rounds, with the key first if FDP_KEY_FIRST is defined; FDP_LEVEL is the suffix of the function names.
- *
- * Straight-line code on public counters: T2.
- * Reference: FIPS 197; the counter block is ours (cipher.h).
- */
+/* aes_body.inc.h - the one body of AES-256 in counter mode. A vector FDP_V holds FDP_WIDTH blocks;
+ * FDP_SPREAD copies a block to every place of a vector. FDP_ROUND and FDP_LAST are the rounds; they
+ * add the key first if FDP_KEY_FIRST is defined. FDP_LEVEL is the suffix of the function names.
+ * This is straight-line code on public counters, so its timing class is T2. Reference: FIPS 197;
+ * the counter block is ours (cipher.h). */
 
-/* Vectors at once: enough independent work to fill two AES pipes of latency four. By
- * explicit names, not an array: the state must stay in registers. */
+/* Vectors processed at once: enough independent work to fill two AES pipes of latency four. They
+ * have names instead of being an array, because the state must stay in registers. */
 #define FDP_DEEP 8
 #define FDP_EACH(step) step(0) step(1) step(2) step(3) step(4) step(5) step(6) step(7)
 

@@ -16,7 +16,7 @@
 #define SIGMA2 UINT32_C(0x79622d32)
 #define SIGMA3 UINT32_C(0x6b206574)
 
-/* Of words, or of vectors of them; a level may have better rotations by whole bytes. */
+/* Rotations of words or of vectors of words. A level may define faster rotations by whole bytes. */
 #define ROTL(v, n) ((v) << (n) | (v) >> (32 - (n)))
 #define ROTL16(v) ROTL(v, 16)
 #define ROTL8(v) ROTL(v, 8)
@@ -59,7 +59,7 @@ void fdp_chacha_block(const uint32_t key[8], uint64_t counter, uint64_t nonce,
         out[w] = x[w] + start[w];
 }
 
-/* SSE2, NEON or what the compiler makes of them. */
+/* Compiled for SSE2, NEON or any other vectors of the machine. */
 #define FDP_LANES 4
 #define FDP_LEVEL portable
 #include "chacha_body.inc.h"

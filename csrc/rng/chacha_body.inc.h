@@ -31,7 +31,7 @@ void FDP_JOIN(fdp_chacha_fill, FDP_LEVEL)(const uint32_t *key, uint64_t counter,
 
     for (size_t done = 0; done < blocks; done += FDP_LANES) {
         const uint64_t at = counter + done;
-        /* at is a multiple of FDP_LANES: adding a lane number never carries. */
+        /* `at` is a multiple of FDP_LANES, so adding a lane number never carries. */
         const FDP_V low = FDP_ALL(at) | lane, high = FDP_ALL(at >> 32);
         const FDP_V start[16] = FDP_STATE(key, low, high, nonce);
         FDP_V x[16] = FDP_STATE(key, low, high, nonce);

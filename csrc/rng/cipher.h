@@ -14,14 +14,14 @@
 #define FDP_CHACHA_UNIT_BLOCKS 16u /* blocks interleaved in it */
 #define FDP_AES_SCHEDULE 240u      /* bytes */
 
-/* Bulk, from block `counter` on: nbytes rounded up to whole units, or to pieces of up to
- * 512 bytes of AES. In a unit 16 consecutive blocks of ChaCha20, from a multiple of 16 on,
- * are interleaved by word: 32-bit word 16 w + i is word w of block i, so that no level
+/* Fills `out` with keystream from block `counter` on. nbytes is rounded up to whole units
+ * (ChaCha20) or to pieces of up to 512 bytes (AES). A ChaCha20 unit has 16 consecutive blocks, from
+ * a multiple of 16 on, interleaved by word: 32-bit word 16 w + i is word w of block i. So no level
  * has to transpose. */
 typedef void fdp_fill_fn(const uint32_t *key, uint64_t counter, uint64_t nonce,
                          uint8_t *out, size_t nbytes);
 
-/* Extension blocks (stream.h) number `block` of the trials trial[0..n), 16 bytes each. */
+/* Writes extension block number `block` (stream.h) of each trial in trial[0..n), 16 bytes each. */
 typedef void fdp_extend_fn(const uint32_t *key, const uint32_t *trial, size_t n,
                            uint32_t block, uint8_t *out16);
 

@@ -22,8 +22,8 @@
 
 typedef struct fdp_cipher_row {
     uint32_t cipher;
-    uint32_t need;  /* FDP_CPU_* bits, all of them */
-    uint32_t block; /* log2 of a counter's bytes */
+    uint32_t need;  /* all these FDP_CPU_* bits are needed */
+    uint32_t block; /* log2 of the bytes of one counter value */
     void (*open)(fdp_chunk_t *chunk, const uint8_t key[32], uint64_t index);
     fdp_fill_fn *fill;
     fdp_extend_fn *extend;
@@ -74,8 +74,8 @@ static const fdp_cipher_row_t fdp_rows[] = {
     CHACHA(0, portable),
 };
 
-/* The best row at the level in force, or NULL. The tape's own extensions and
- * what lies beyond it are ChaCha20. */
+/* The best row at the current level, or NULL. The tape's own extensions, and everything beyond the
+ * tape, use ChaCha20. */
 static const fdp_cipher_row_t *fdp_row_find(uint32_t cipher)
 {
     const uint32_t mask = fdp_cpu_mask();

@@ -27,8 +27,8 @@
 
 struct fdp_cipher_row;
 
-/* One open chunk, on the caller's stack. ChaCha20 uses the first 8 words of each
- * key. Holds secrets: fdp_chunk_close on every exit path. */
+/* One open chunk, on the caller's stack. ChaCha20 uses only the first 8 words of each key. It holds
+ * secrets: call fdp_chunk_close on every exit path. */
 typedef struct fdp_chunk {
     FDP_ALIGNED(64) uint32_t main_key[60];
     FDP_ALIGNED(64) uint32_t ext_key[60];
@@ -37,28 +37,27 @@ typedef struct fdp_chunk {
     uint64_t index;
 } fdp_chunk_t;
 
-/* requires: fdp_cipher_available(stream->cipher) was true when the call began
- * (any other cipher ends the process: there is nothing safe to return);
- * index < 2^32. */
+/* requires: fdp_cipher_available(stream->cipher) was true when the call began (any other cipher
+ * ends the process, because nothing safe can be returned); index < 2^32. */
 FDP_INTERNAL void fdp_chunk_open(fdp_chunk_t *chunk, const fdp_stream_t *stream,
                                  uint64_t index);
 
-/* The main stream from byte `offset` on.
- * requires: offset a multiple of 1024, nbytes of 64; buf 64-byte aligned with
- * room for nbytes rounded up to 1024 (the rest may be written, too). */
+/* Writes the main stream from byte `offset` on. requires: offset is a multiple of 1024 and nbytes
+ * of 64; buf is 64-byte aligned and has room for nbytes rounded up to 1024 (all of this room may be
+ * written). */
 FDP_INTERNAL void fdp_chunk_main(const fdp_chunk_t *chunk, uint64_t offset, void *buf,
                                  size_t nbytes);
 
-/* Extension block `block` of each of n trials, 16 bytes each, in their order. */
+/* Writes extension block `block` of each of n trials, 16 bytes each, in the order of the trials. */
 FDP_INTERNAL void fdp_chunk_extend(const fdp_chunk_t *chunk, const uint32_t *trial,
                                    size_t n, uint32_t block, uint8_t *out16);
 
 /* Wipes the chunk. */
 FDP_INTERNAL void fdp_chunk_close(fdp_chunk_t *chunk);
 
-/* In fastdp.h: fdp_cipher_available(); fdp_cipher_default(), AES-256 where it is available, else
- * ChaCha20; and fdp_stream_derive(), the key of call `index` of a fixed stream:
- * the first 32 bytes of the ChaCha20 block at counter `index` of a nonce that no
+/* Declared in fastdp.h: fdp_cipher_available(); fdp_cipher_default(), which returns AES-256 if it
+ * is available, else ChaCha20; and fdp_stream_derive(), which returns the key of call `index` of a
+ * fixed stream: the first 32 bytes of the ChaCha20 block at counter `index` of a nonce that no
  * chunk uses. */
 
 #endif
