@@ -1,4 +1,4 @@
-/* array_body.inc.h: what adds noise to the caller's data, compiled once per level. */
+/* array_body.inc.h: adds noise to the caller's data, compiled once per level. */
 
 static void FDP_K(add_wide)(const int64_t *x, const int64_t *restrict noise,
                             int64_t *out, size_t n)
@@ -9,7 +9,7 @@ static void FDP_K(add_wide)(const int64_t *x, const int64_t *restrict noise,
     }
 }
 
-/* a if c, else b, by masks: a choice of doubles may become a branch, on data. */
+/* a if c, else b, by masks: a conditional choice of doubles may be compiled to a branch on data. */
 static inline double FDP_K(pick)(int c, double a, double b)
 {
     const uint64_t mask = c ? ~UINT64_C(0) : 0;
@@ -17,8 +17,8 @@ static inline double FDP_K(pick)(int c, double a, double b)
 }
 
 #ifndef FDP_HAVE_ADD_GRID
-/* Both addends are multiples of the step (or x is so large that it is one), so
- * the sum is the correctly rounded value of an exact sum: post-processing. */
+/* Both addends are multiples of the step (x may be so large that it is one by itself). So the
+ * result is an exact sum, correctly rounded: this is post-processing. */
 static void FDP_K(add_grid)(const fdp_grid_t *grid, const double *x,
                             const int64_t *restrict noise, double *out, size_t n)
 {

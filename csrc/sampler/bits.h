@@ -1,5 +1,5 @@
-/* bits.h: reinterpretation of floats, exact integer <-> double conversions and sums
- * that vectorize on every level (AVX2 has no 64-bit integer conversions). */
+/* bits.h: bits of floats, exact conversions between integers and doubles, and sums. All of them
+ * vectorize on every level (AVX2 has no 64-bit integer conversions). */
 #ifndef FDP_SAMPLER_BITS_H
 #define FDP_SAMPLER_BITS_H
 
@@ -19,7 +19,7 @@ static inline double fdp_bits_double(uint64_t bits) {
     return x;
 }
 
-/* Correctly rounded: the two halves are exact, so only their sum rounds. */
+/* Correctly rounded: both halves are exact, so only their sum is rounded. */
 static inline double fdp_from_unsigned(uint64_t n) {
     double low = fdp_bits_double((n & 0xffffffffu) | 0x4330000000000000u) - 0x1p52;
     double high = fdp_bits_double((n >> 32) | 0x4530000000000000u) - 0x1p84;
@@ -39,8 +39,8 @@ static inline int64_t fdp_to_small(double x) {
 /* Nearest integer, ties to even, for |x| < 2^51. */
 static inline double fdp_nearest(double x) { return (x + 0x1.8p52) - 0x1.8p52; }
 
-/* a + b, or the limit that it is beyond. By masks alone: gcc makes a branch of a choice
- * by a condition, here on the sign of the data. */
+/* a + b, saturated at the limits of int64. It uses only masks: gcc would compile a conditional
+ * choice to a branch, here on the sign of the data. */
 static inline int64_t fdp_add_saturate(int64_t a, int64_t b)
 {
     const uint64_t sum = (uint64_t)a + (uint64_t)b;
@@ -50,7 +50,7 @@ static inline int64_t fdp_add_saturate(int64_t a, int64_t b)
     return (int64_t)(sum ^ ((sum ^ limit) & gone));
 }
 
-/* How many bits are set, without a library's table of counts. */
+/* The number of set bits, without a library table. */
 static inline size_t fdp_ones(uint64_t x)
 {
     x -= (x >> 1) & UINT64_C(0x5555555555555555);

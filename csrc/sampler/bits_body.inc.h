@@ -1,4 +1,4 @@
-/* bits_body.inc.h: packed bits on bytes 0 and 1, compiled once per level. */
+/* bits_body.inc.h: flips packed bits and bytes 0 and 1, compiled once per level. */
 
 /* out = x xor flip; x may be out. */
 static void FDP_K(xor_bytes)(const uint8_t *x, const uint8_t *restrict flip, uint8_t *out,
@@ -11,7 +11,7 @@ static void FDP_K(xor_bytes)(const uint8_t *x, const uint8_t *restrict flip, uin
 }
 
 #ifndef FDP_HAVE_EXPAND
-/* The bits of n bytes, most significant first, as bytes 0 or 1. */
+/* Expands the bits of n bytes, most significant first, to bytes 0 or 1. */
 static inline void FDP_K(expand)(const uint8_t *restrict bits, uint64_t *restrict out,
                                  size_t n)
 {
@@ -26,8 +26,9 @@ static inline void FDP_K(expand)(const uint8_t *restrict bits, uint64_t *restric
 }
 #endif
 
-/* x: eight answers a word, as bytes; in place. 0 and 1 are flipped; other bytes count
- * as `other` or, if that is negative, leave as a fair bit. n is a multiple of 8. */
+/* Flips answers in place; a word of x has eight of them, as bytes. Bytes 0 and 1 are flipped.
+ * Any other byte counts as `other`; if that is negative, it becomes a fair bit. n is a multiple
+ * of 8. */
 static void FDP_K(flip_bytes)(const uint8_t *restrict flip, const uint8_t *restrict fair,
                               int other, uint64_t *restrict x, size_t n)
 {

@@ -17,9 +17,9 @@
 FDP_TARGET_AVX2
 static inline __m256i load32(const void *p) { return _mm256_loadu_si256(p); }
 
-/* Entries of eight columns by halves: eight columns of 32 bits a permutation. In the
- * halves' registers columns 4 and 5 come before 2 and 3, and so do bits 1 and 2 of the
- * index by turns. */
+/* Looks up eight columns' entries, in halves of 32 bits: one permutation looks up eight columns. In
+ * the registers of halves, columns 4 and 5 come before 2 and 3, so bits 1 and 2 of the index are
+ * exchanged, too. */
 FDP_ALWAYS_INLINE void found8(const uint64_t *entry, size_t columns, __m256i c,
                               __m256i *found)
 {
@@ -31,7 +31,7 @@ FDP_ALWAYS_INLINE void found8(const uint64_t *entry, size_t columns, __m256i c,
         _mm256_and_si256(_mm256_srli_epi32(c, 1), two));
     __m256i low = _mm256_setzero_si256(), high = low;
     for (size_t k = 0; 8 * k < columns; k++) {
-        /* columns 8 k ... 8 k + 7, their low and their high halves */
+        /* columns 8 k ... 8 k + 7: their low halves and their high halves */
         const __m256 e0 = _mm256_castsi256_ps(load32(entry + 8 * k));
         const __m256 e1 = _mm256_castsi256_ps(load32(entry + 8 * k + 4));
         const __m256i l = _mm256_castps_si256(_mm256_shuffle_ps(e0, e1, 0x88));
@@ -55,7 +55,7 @@ FDP_ALWAYS_INLINE void put8(uint8_t *to, __m256i w0, __m256i w1)
         _mm256_castps_si256(_mm256_shuffle_ps(_mm256_castsi256_ps(w0),
                                               _mm256_castsi256_ps(w1), 0x88)),
         _mm256_set1_epi32(0x0c080400));
-    /* of words 0, 1, 4, 5 and of 2, 3, 6, 7 */
+    /* bytes of words 0, 1, 4, 5 and of words 2, 3, 6, 7 */
     const __m128i pairs = _mm_unpacklo_epi16(_mm256_castsi256_si128(bytes),
                                              _mm256_extracti128_si256(bytes, 1));
     _mm_storel_epi64((void *)to, pairs);
@@ -99,12 +99,12 @@ static void fdp_find_avx2(const uint64_t *entry, const uint8_t *column, uint64_t
     }
 }
 
-/* A table of 16 m bytes is m shuffles by index, index - 16, ...: as long as that is not
- * negative a shuffle yields the entry of the index's low four bits, so that parts of the
- * table are kept as differences (exclusive or) from the part before, and their sum is the
- * entry of the last. */
+/* A table of 16 m bytes takes m shuffles, by index, index - 16, and so on. As long as this number
+ * is not negative, a shuffle gives the entry at its low four bits. So each part of the table is
+ * stored as the difference (exclusive or) from the part before, and the sum of the shuffles is the
+ * entry of the last part reached. */
 
-/* Parts of a table in both halves of a register, as differences. */
+/* Loads the parts of a table, as differences, into both halves of a register. */
 static inline void differences(const uint8_t *table, int parts, __m256i *to)
 {
     __m256i before = _mm256_setzero_si256();
@@ -116,7 +116,7 @@ static inline void differences(const uint8_t *table, int parts, __m256i *to)
     }
 }
 
-/* Pieces of 16 bits by rank: lower bytes, upper bytes. */
+/* 16-bit pieces by rank: lower bytes, then upper bytes. */
 typedef struct {
     __m256i part[2][8];
 } plane_t;
@@ -133,8 +133,8 @@ static void open_plane(const uint16_t *by_rank, plane_t *plane)
     fdp_wipe(byte, sizeof byte);
 }
 
-/* Of 32 lanes, their ranks minus 0, 16, ..., 112; of the first and the last 16 of them
- * which are special. */
+/* For 32 lanes: their ranks minus 0, 16, ..., 112; and which of the first and of the last 16 lanes
+ * are special. */
 typedef struct {
     __m256i index[8], special[2];
 } ranks_t;
@@ -164,7 +164,7 @@ FDP_ALWAYS_INLINE ranks_t ranks_of(uint32_t bits, size_t rank)
     return r;
 }
 
-/* Pieces of the first and of the last 16 lanes. */
+/* The pieces of the first and of the last 16 lanes. */
 FDP_ALWAYS_INLINE void ranked(const plane_t *plane, const ranks_t *r, __m256i piece[2])
 {
     __m256i byte[2];
@@ -186,7 +186,7 @@ static inline void put_at(uint8_t *to, __m256i x, __m256i where)
     _mm256_storeu_si256((void *)to, _mm256_blendv_epi8(load32(to), x, where));
 }
 
-/* Lower halves of two registers, then upper ones. */
+/* Stores the lower halves of two registers, then the upper ones. */
 FDP_ALWAYS_INLINE void put_two(uint8_t *to, size_t apart, __m256i x0, __m256i x1,
                                __m256i where0, __m256i where1)
 {
@@ -196,7 +196,8 @@ FDP_ALWAYS_INLINE void put_two(uint8_t *to, size_t apart, __m256i x0, __m256i x1
            _mm256_permute2x128_si256(where0, where1, 0x31));
 }
 
-/* The low words of 16 lanes: pieces become words by unpacking, special lanes with them. */
+/* Inserts the low words of 16 lanes. Unpacking joins pieces to words, and does the same to the mask
+ * of special lanes. */
 FDP_ALWAYS_INLINE void put_low(const __m256i *piece, __m256i s, uint8_t *to, uint32_t bytes)
 {
     if (bytes == 2) {
@@ -219,8 +220,8 @@ FDP_ALWAYS_INLINE void put_low(const __m256i *piece, __m256i s, uint8_t *to, uin
             _mm256_unpackhi_epi32(s1, s1));
 }
 
-/* D is reflected in the block's half that is farther from zero if the byte V is below
- * t = (2 size + 1) |2 D + 1 - 256| slope / 2^16, D to the bits that it has. */
+/* D is reflected in the half of the block that is farther from zero, if the byte V is below t = (2
+ * size + 1) |2 D + 1 - 256| slope / 2^16. D has as many bits as the law gives it. */
 FDP_ALWAYS_INLINE void FDP_K(tilt_by)(const fdp_digits_t *law, const uint8_t *word,
                                       size_t stride, const fdp_whole_t *list, size_t rank,
                                       const uint64_t *mask, int16_t *value, void *low,
@@ -263,7 +264,7 @@ FDP_ALWAYS_INLINE void FDP_K(tilt_by)(const fdp_digits_t *law, const uint8_t *wo
             const __m256i size = _mm256_xor_si256(v, sign);
             const __m256i odd = _mm256_add_epi16(_mm256_add_epi16(size, size), one);
             const __m256i high = _mm256_and_si256(d, kept);
-            /* 0, and so t, in the nearer half */
+            /* 0 in the nearer half, so t is 0 there, too */
             const __m256i away = _mm256_max_epi16(
                 _mm256_add_epi16(_mm256_add_epi16(high, high), start), zero);
             const __m256i t = _mm256_mulhi_epu16(_mm256_mullo_epi16(odd, away), slope);
@@ -286,7 +287,7 @@ FDP_ALWAYS_INLINE void FDP_K(tilt_by)(const fdp_digits_t *law, const uint8_t *wo
     }
 }
 
-/* One of two by the bit of the number that is bit `bit` of its double. */
+/* One of two, by bit `bit` of a number; this bit is taken from the number's double. */
 static inline __m256i by_bit(__m256i zero, __m256i one, __m256i place, int bit)
 {
     return _mm256_castpd_si256(_mm256_blendv_pd(
@@ -294,8 +295,8 @@ static inline __m256i by_bit(__m256i zero, __m256i one, __m256i place, int bit)
         _mm256_castsi256_pd(_mm256_slli_epi64(place, 63 - bit))));
 }
 
-/* Of 4, 8, 16 or 32 nodes those at node numbers: both halves of `place` hold a number's
- * double, and that and one. */
+/* Of 4, 8, 16 or 32 nodes, those with the given numbers. The halves of `place` hold the double of a
+ * number: the number, and the number plus 1. */
 static inline __m256i nodes4(const uint64_t *level, __m256i place)
 {
     return _mm256_permutevar8x32_epi32(load32(level), place);
@@ -327,7 +328,7 @@ typedef struct {
     __m256i word, node, tie;
 } descent_t;
 
-/* One step down the tree, from a level of `width` nodes. */
+/* One step down the tree, from a level with `width` nodes. */
 FDP_ALWAYS_INLINE void descend(const uint64_t *tree, size_t width, descent_t *d)
 {
     const __m256i flip = _mm256_set1_epi64x(INT64_MIN), one = _mm256_set1_epi64x(1);
@@ -366,7 +367,7 @@ static void fdp_highest_avx2(const fdp_digits_t *law, int which, const uint64_t 
 
 #include "digits_body.inc.h"
 
-/* alias where u <= cut, else the column. */
+/* The alias if u <= cut, else the column. */
 static inline __m256i look_up(const __m256i *cuts, const __m256i *aliases,
                                      int parts, __m256i column, __m256i own, __m256i u)
 {

@@ -16,7 +16,7 @@
 #define FDP_PRODUCT(a, b) ((a) * (b))
 
 FDP_TARGET_AVX512
-/* How many bits of 32 are set below each that is. */
+/* For each of 32 bits that is set: the number of set bits below it. */
 static inline __m512i ranks32(uint32_t bits)
 {
     const __m512i order =
@@ -29,7 +29,7 @@ static inline __m512i ranks32(uint32_t bits)
                               _mm512_cvtepi32_epi16(high), 1);
 }
 
-/* Pieces of 16 bits of 128 ranks. */
+/* 16-bit pieces of 128 ranks. */
 typedef struct {
     __m512i part[4];
 } FDP_K(plane_t);
@@ -79,7 +79,7 @@ FDP_ALWAYS_INLINE void FDP_K(ranked)(const FDP_K(plane_t) *plane, const FDP_K(pl
 
 static inline __m512i load64(const void *p) { return _mm512_loadu_si512(p); }
 
-/* The value of 64 columns and bytes u. */
+/* The values of 64 columns and bytes u. */
 FDP_ALWAYS_INLINE __m512i draw(const __m512i *words, size_t columns, __m512i column,
                                __m512i own, __m512i u)
 {
@@ -130,7 +130,7 @@ static size_t fdp_second_avx512(const fdp_columns_t *table, const uint8_t *word,
         const __m512i byte = load64(w);
         const __m512i v =
             draw(&words, 32, byte, _mm512_and_si512(byte, k31), load64(w + 64));
-        /* v below, the spare bits of the byte above */
+        /* v in the low bits, the spare bits of the byte above */
         _mm512_storeu_si512(value + FDP_BLOCK_LANES * b,
                             _mm512_ternarylogic_epi64(k31, v, byte, 0xca));
         mask[b] = _mm512_cmpeq_epi8_mask(v, mark);

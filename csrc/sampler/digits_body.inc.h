@@ -1,12 +1,12 @@
-/* digits_body.inc.h: what all levels of the digit kernels have in common, compiled
- * once per level. A level defines `rest` before it, and `choose` with FDP_HAVE_CHOOSE
- * if it has better instructions. */
+/* digits_body.inc.h: the parts of the digit kernels that all levels share, compiled once per level.
+ * A level defines `rest` first. If it has better instructions, it also defines `choose`, and
+ * FDP_HAVE_CHOOSE. */
 
-#define FDP_UNKNOWN INT64_MIN /* no value of signed_geometric */
+#define FDP_UNKNOWN INT64_MIN /* a mark: signed_geometric never returns this value */
 
-/* The tail of a first digit: one uniform real U decides sign and size,
- * s = [U < theta], V = U or U - theta, W = theta or 1 - theta, G = floor(-t ln(V / W)).
- * 64 bits of U, double; bounds: docs/proofs/kernels.md. */
+/* The tail of a first digit. One uniform real U decides sign and size: s = [U < theta], V = U or U
+ * - theta, W = theta or 1 - theta, G = floor(-t ln(V / W)). U has 64 bits, and the arithmetic is in
+ * double. Bounds: docs/proofs/kernels.md. */
 static void FDP_K(signed_geometric)(const fdp_geometric_t *law,
                                     const uint64_t *restrict word,
                                     int64_t *restrict value, size_t n)
@@ -18,7 +18,7 @@ static void FDP_K(signed_geometric)(const fdp_geometric_t *law,
     const double error = law->error, relative = law->error_relative;
     for (size_t i = 0; i < n; i++) {
         const uint64_t u = word[i];
-        /* all ones or zero: masks of the width of the values keep the loop in vectors */
+        /* all ones or zero: masks as wide as the values keep the loop in vectors */
         const uint64_t negative = u < theta ? ~UINT64_C(0) : 0;
         const double a = fdp_from_unsigned((u - (theta & ~negative)) >> 1) + 0.25;
         const double v = a * (u < theta ? inverse_w1 : inverse_w0);
@@ -29,7 +29,7 @@ static void FDP_K(signed_geometric)(const fdp_geometric_t *law,
         const double f =
             fdp_bits_double((split & 0x000fffffffffffffu) + 0x3fe6a09e667f3bcdu) - 1.0;
         const double y = scale * (k * FDP_LN2_HI + (k * FDP_LN2_LO + FDP_LOG_EVAL(f)));
-        /* 2^-floor(log2 a): at least 1 / a, the width of the unread cell. */
+        /* 2^-floor(log2 a), which is at least 1 / a: the width of the unread cell */
         const double cell = fdp_bits_double(0x7fe0000000000000u -
                                             (fdp_double_bits(a) & 0x7ff0000000000000u));
         const double bound = error + relative * y - scale * cell;
@@ -45,8 +45,8 @@ static void FDP_K(signed_geometric)(const fdp_geometric_t *law,
     }
 }
 
-/* What a word chooses of thresholds that increase: the mask of the first above it; open
- * where it equals one. */
+/* The outcome of a word among ascending thresholds: the mask of the first threshold above the word.
+ * It is open if the word equals a threshold. */
 static void FDP_K(choose)(const uint64_t *edge, const uint64_t *mask, size_t count,
                           const uint64_t *restrict word, uint64_t *restrict clear,
                           uint64_t *restrict open, size_t ranks)
@@ -62,7 +62,7 @@ static void FDP_K(choose)(const uint64_t *edge, const uint64_t *mask, size_t cou
 }
 
 #ifndef FDP_HAVE_HIGHEST
-/* Of a correction's first word (which = 0) or a copy's: the highest bit. */
+/* The highest set bit of a correction, from the first word (which = 0) or from a copy's word. */
 static void FDP_K(highest)(const fdp_digits_t *law, int which,
                            const uint64_t *restrict word, uint64_t *restrict clear,
                            uint64_t *restrict open, size_t ranks)
@@ -74,25 +74,26 @@ static void FDP_K(highest)(const fdp_digits_t *law, int which,
 
 /* ---- lists ---------------------------------------------------------------- */
 
-/* Ranks whose words are read: those of 16 lie together. */
+/* The number of ranks whose words are read, rounded up: the words of 16 ranks are stored
+ * together. */
 static inline size_t FDP_K(whole)(size_t ranks)
 {
     return (ranks + FDP_RANK_GROUP - 1) / FDP_RANK_GROUP * FDP_RANK_GROUP;
 }
 
-/* Word `which` of every rank. */
+/* Gathers word `which` of every rank. */
 static void FDP_K(gather)(const fdp_digits_t *law, const uint64_t *word, size_t which,
                           uint64_t *to, size_t ranks)
 {
     size_t k = 0;
-    do { /* there is a rank */
+    do { /* there is at least one rank */
         memcpy(to + k, word + k * fdp_rank_words(law) + which * FDP_RANK_GROUP,
                FDP_RANK_GROUP * sizeof *to);
         k += FDP_RANK_GROUP;
     } while (k < ranks);
 }
 
-/* Outcomes as wide as what is computed of them: a loop over both widths would take as
+/* Widens outcomes to the width of what is computed from them. A loop over both widths would use as
  * many values at once as a vector has bytes, far more than there are registers. */
 static void FDP_K(widen)(const uint8_t *restrict outcome, uint64_t *restrict id, size_t n)
 {
@@ -133,13 +134,13 @@ static void FDP_K(list_first)(const fdp_digits_t *law, const uint64_t *area,
     fdp_wipe(tail, ranks * sizeof *tail);
 }
 
-/* Bits below the highest: each copy's highest, as long as it is lower. */
+/* The set bits below the highest one: the highest bit of each copy, as long as it is lower. */
 static void FDP_K(further)(const fdp_digits_t *law, const uint64_t *area,
                            uint64_t *restrict clear, uint64_t *restrict open,
                            size_t ranks)
 {
     uint64_t word[FDP_RANKS], bit[FDP_RANKS], limit[FDP_RANKS];
-    memcpy(limit, clear, ranks * sizeof *limit); /* the bit itself; 0: nothing below */
+    memcpy(limit, clear, ranks * sizeof *limit); /* the bit itself; 0 if nothing is below */
     for (size_t copy = 0; copy < FDP_COPIES; copy++) {
         FDP_K(gather)(law, area, 4 + copy, word, ranks);
         FDP_K(highest)(law, 1, word, bit, open, ranks);
@@ -158,7 +159,7 @@ static void FDP_K(further)(const fdp_digits_t *law, const uint64_t *area,
     fdp_wipe(limit, ranks * sizeof *limit);
 }
 
-/* Second digits, and what is cleared of the low bits below them. */
+/* Computes second digits, and which low bits below them are cleared. */
 static void FDP_K(list_second)(const fdp_digits_t *law, const uint64_t *area,
                                fdp_list_t *list, uint8_t *open, size_t ranks)
 {
@@ -185,7 +186,7 @@ static void FDP_K(list_second)(const fdp_digits_t *law, const uint64_t *area,
     for (size_t i = 0; i < ranks; i++) {
         const uint64_t corrected = clear[i] != 0 ? ~UINT64_C(0) : 0;
         const uint64_t d = (whole[i] & corrected) | (rest[i] & ~corrected);
-        /* with spare bits alone: 1 where they stay */
+        /* if there are only spare bits: 1 where they stay */
         list->low[i] = (uint8_t)(d | (~(clear[i] & spare) << 5));
         open[i] |= tie[i] | (uint8_t)late[i];
     }
@@ -211,14 +212,14 @@ static void FDP_K(tilt)(const fdp_digits_t *law, const uint8_t *word, size_t str
     }
 }
 
-/* Of factors below 2^32, which is all that vectors multiply where a level does not say
- * otherwise. */
+/* The product of factors below 2^32: vectors have no other product, unless a level defines one. */
 #ifndef FDP_PRODUCT
 #define FDP_PRODUCT(a, b) ((uint64_t)(uint32_t)(a) * (uint64_t)(uint32_t)(b))
 #endif
 
-/* A try: a block, a place in it, and V; kept where V times the block's hat is below what
- * the digits leave of the value's weight. In double; bounds: docs/proofs/kernels.md. */
+/* A try is a block, a place in it, and V. It is accepted if V times the block's hat is below the
+ * part of the value's weight that the digits leave. The arithmetic is in double; bounds:
+ * docs/proofs/kernels.md. */
 static void FDP_K(tries)(const fdp_digits_t *law, const uint64_t *area,
                          int64_t *restrict value, uint8_t *restrict state, size_t n)
 {
@@ -227,7 +228,7 @@ static void FDP_K(tries)(const fdp_digits_t *law, const uint64_t *area,
     FDP_ALIGNED(64) uint8_t outcome[FDP_TRIES];
     FDP_K(gather)(law, area, 0, word, n);
     FDP_K(gather)(law, area, 1, place, n);
-    FDP_K(rest)(law->first_rest, 128, word, outcome, state, n); /* a tie is above */
+    FDP_K(rest)(law->first_rest, 128, word, outcome, state, n); /* for a tie the first outcome */
     FDP_K(find)(law->tilt.block, outcome, block, n);
     FDP_K(widen)(outcome, number, n);
     const uint32_t j = law->shift, r = law->low, spare = j < 8 ? 8 - j : 0;
@@ -285,7 +286,7 @@ static void FDP_K(tries)(const fdp_digits_t *law, const uint64_t *area,
 
 #define FDP_JOIN_PIECE 256
 
-/* v 2^d + D, or D's complement where v is negative: below 2^14 in magnitude. */
+/* v 2^d + D, or the complement of D if v is negative; below 2^14 in magnitude. */
 static void FDP_K(both)(const int16_t *restrict first, const uint8_t *restrict second,
                         uint32_t d, int16_t *restrict value, size_t n)
 {
@@ -297,7 +298,7 @@ static void FDP_K(both)(const int16_t *restrict first, const uint8_t *restrict s
     }
 }
 
-/* The same with r low bits below it. */
+/* The same, followed by r low bits. */
 static inline int64_t FDP_K(value)(int16_t high, uint64_t low, uint32_t r, uint64_t keep)
 {
     const uint64_t v = (uint64_t)(int64_t)high;
@@ -310,7 +311,7 @@ static inline int64_t FDP_K(narrow)(int16_t high, uint32_t low, uint32_t r, uint
     return (int32_t)((v << r) | ((low ^ (0 - (v >> 31))) & keep));
 }
 
-/* v 2^shift and all that is below it in one byte, D and spare bits: shift <= 8. */
+/* v 2^shift plus one byte with everything below it, D and spare bits: shift <= 8. */
 static inline int64_t FDP_K(short_value)(int16_t first, uint8_t second, uint32_t shift,
                                          uint32_t r, uint32_t keep)
 {
@@ -345,7 +346,7 @@ static void FDP_K(join_low)(const fdp_parts_t *parts, const int16_t *restrict hi
     const uint32_t r = parts->low;
     const uint64_t keep = (UINT64_C(1) << r) - 1;
     switch (parts->low_bytes) {
-    case 2: /* of 32 bits in all */
+    case 2: /* 32 bits in all */
         FDP_JOIN_LOOP(FDP_K(narrow)(high[i], ((const uint16_t *)low)[i], r, (uint32_t)keep));
         break;
     case 4: FDP_WITH_LOW(uint32_t); break;

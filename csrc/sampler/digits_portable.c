@@ -1,5 +1,5 @@
-/* digits_portable.c: digit kernels for any machine. Without byte shuffles tables are
- * looked up by planes of bits, two blocks at a time. */
+/* digits_portable.c: digit kernels for any machine. Without byte shuffles, tables are looked up by
+ * planes of bits, two blocks at a time. */
 #include <string.h>
 
 #include "../base/config.h"
@@ -15,8 +15,8 @@
 typedef uint8_t fdp_bytes_t __attribute__((vector_size(16)));
 typedef uint32_t fdp_halves_t __attribute__((vector_size(16)));
 
-/* Every entry is read for every rank, two columns at a time: the baseline of x86-64 has
- * no comparison of 64 bits. */
+/* Reads every entry for every rank, two columns at a time: baseline x86-64 has no 64-bit
+ * comparison. */
 static void fdp_rest_portable(const uint64_t *entry, size_t columns, const uint64_t *word,
                               uint8_t *outcome, uint8_t *open, size_t ranks)
 {
@@ -58,7 +58,8 @@ static void fdp_find_portable(const uint64_t *entry, const uint8_t *column, uint
     }
 }
 
-/* One lane after the other: the entry of the next rank is read for each, used or not. */
+/* Goes lane by lane. For each lane it reads the entry of the next rank, whether it is used or
+ * not. */
 FDP_ALWAYS_INLINE void put(const fdp_whole_t *list, size_t rank, const uint64_t *mask,
                            int16_t *value, uint8_t *low, uint32_t bytes, size_t blocks)
 {
@@ -95,7 +96,7 @@ static inline fdp_bytes_t pick(fdp_bytes_t mask, fdp_bytes_t a, fdp_bytes_t b)
     return (a & mask) | (b & ~mask);
 }
 
-/* One bit of each of 16 lanes of all ones or zeros. */
+/* Takes one bit of each of 16 lanes, which are all ones or zero. */
 static inline uint64_t bits_of(fdp_bytes_t lanes)
 {
     uint64_t half[2];
@@ -104,7 +105,7 @@ static inline uint64_t bits_of(fdp_bytes_t lanes)
     return ((half[0] & pick) * add) >> 56 | (((half[1] & pick) * add) >> 56) << 8;
 }
 
-/* What two tables give for the columns of block b and of the next, if there is one. */
+/* The entries of two tables at the columns of block b, and of the next block if there is one. */
 FDP_ALWAYS_INLINE void look_up(const fdp_forms_t *forms, size_t columns,
                                const uint8_t *word, size_t stride, size_t b,
                                size_t blocks, uint8_t *cut, uint8_t *alias)

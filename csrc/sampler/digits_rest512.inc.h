@@ -1,10 +1,10 @@
-/* digits_rest512.inc.h: ranks with AVX-512, for both rows that have it: outcomes by real
- * cuts, sixteen columns a permutation, and the highest bit that a correction clears. A row
- * defines pieces of 16 bits by rank before: `plane`, of all ranks; `places`, the ranks of 64
- * lanes; `ranked`, the pieces of these, 32 and 32. */
+/* digits_rest512.inc.h: computes ranks with AVX-512, for both levels that have it: outcomes by real
+ * cuts, sixteen columns a permutation, and the highest bit that a correction clears. Before
+ * including it, a level defines 16-bit pieces by rank: `plane`, the pieces of all ranks; `places`,
+ * the ranks of 64 lanes; `ranked`, the pieces of these ranks, 32 and 32. */
 
-/* Entries of 32 or 128 columns in registers, which two loads a permutation would keep
- * waiting. */
+/* The entries of 32 or 128 columns in registers. If they were in memory, each permutation would
+ * wait for two loads. */
 typedef struct {
     __m512i part[16];
 } FDP_K(entries_t);
@@ -18,7 +18,8 @@ FDP_ALWAYS_INLINE FDP_K(entries_t) FDP_K(entries)(const uint64_t *entry, size_t 
     return e;
 }
 
-/* Of sixteen columns by the index's low four bits, `k` and the next sixteen by bit 4. */
+/* Looks up two times sixteen columns, from `k` on, by the index's low four bits; bit 4 chooses
+ * between the two. */
 FDP_ALWAYS_INLINE __m512i FDP_K(found32)(const FDP_K(entries_t) *e, size_t k, __m512i c,
                                          __mmask8 odd)
 {
@@ -61,7 +62,7 @@ FDP_ALWAYS_INLINE void FDP_K(rest_of)(const uint64_t *entry, size_t columns, uin
     }
 }
 
-/* Up to 32 columns, or 128. */
+/* For up to 32 columns, or for 128. */
 static void FDP_K(rest)(const uint64_t *entry, size_t columns, const uint64_t *word,
                         uint8_t *outcome, uint8_t *open, size_t ranks)
 {
@@ -72,7 +73,7 @@ static void FDP_K(rest)(const uint64_t *entry, size_t columns, const uint64_t *w
     }
 }
 
-/* Entries of 128 columns. */
+/* The entries of 128 columns. */
 static void FDP_K(find)(const uint64_t *entry, const uint8_t *column, uint64_t *found,
                         size_t n)
 {
@@ -83,7 +84,7 @@ static void FDP_K(find)(const uint64_t *entry, const uint8_t *column, uint64_t *
     }
 }
 
-/* The low words of 32 lanes take their pieces where the bits of `special` say so. */
+/* Inserts the pieces into the low words of 32 lanes, where the bits of `special` are set. */
 FDP_ALWAYS_INLINE void FDP_K(put_low)(const __m512i *piece, uint32_t special, uint8_t *to,
                                       uint32_t bytes)
 {
@@ -92,7 +93,7 @@ FDP_ALWAYS_INLINE void FDP_K(put_low)(const __m512i *piece, uint32_t special, ui
             to, _mm512_mask_mov_epi16(_mm512_loadu_si512(to), special, piece[0]));
         return;
     }
-    /* lanes 0 ... 15 of two planes by turns, as pairs; lanes 0 ... 7 of two such */
+    /* lanes 0 ... 15 of two alternating planes, as pairs; lanes 0 ... 7 of two such results */
     const __m512i near16 = _mm512_mask_add_epi16(
         _mm512_cvtepu8_epi16(_mm256_set_epi64x(0x0f0f0e0e0d0d0c0c, 0x0b0b0a0a09090808,
                                                0x0707060605050404, 0x0303020201010000)),
@@ -129,8 +130,8 @@ FDP_ALWAYS_INLINE void FDP_K(put_low)(const __m512i *piece, uint32_t special, ui
     }
 }
 
-/* D is reflected in the block's half that is farther from zero if the byte V is below
- * t = (2 size + 1) |2 D + 1 - 256| slope / 2^16, D to the bits that it has. */
+/* D is reflected in the half of the block that is farther from zero, if the byte V is below t = (2
+ * size + 1) |2 D + 1 - 256| slope / 2^16. D has as many bits as the law gives it. */
 FDP_ALWAYS_INLINE void FDP_K(tilt_by)(const fdp_digits_t *law, const uint8_t *word,
                                       size_t stride, const fdp_whole_t *list, size_t rank,
                                       const uint64_t *mask, int16_t *value, void *low,
@@ -155,7 +156,7 @@ FDP_ALWAYS_INLINE void FDP_K(tilt_by)(const fdp_digits_t *law, const uint8_t *wo
     size_t total = rank;
     for (size_t b = 0; b < blocks; b++) {
         const FDP_K(places_t) places = FDP_K(places)(mask[b], total);
-        __m512i own[2], low_of[4][2]; /* of the first and of the last 32 lanes */
+        __m512i own[2], low_of[4][2]; /* for the first and the last 32 lanes */
         FDP_K(ranked)(&high_of, &places, own);
         for (uint32_t k = 0; k < bytes / 2; k++) {
             FDP_K(ranked)(&plane[k], &places, low_of[k]);
@@ -173,7 +174,7 @@ FDP_ALWAYS_INLINE void FDP_K(tilt_by)(const fdp_digits_t *law, const uint8_t *wo
             const __m512i size = _mm512_xor_si512(v, sign);
             const __m512i odd = _mm512_add_epi16(_mm512_add_epi16(size, size), one);
             const __m512i high = _mm512_and_si512(d, kept);
-            /* 0, and so t, in the nearer half */
+            /* 0 in the nearer half, so t is 0 there, too */
             const __m512i away = _mm512_max_epi16(
                 _mm512_add_epi16(_mm512_add_epi16(high, high), start), zero);
             const __m512i t = _mm512_mulhi_epu16(_mm512_mullo_epi16(odd, away), slope);
@@ -195,7 +196,7 @@ FDP_ALWAYS_INLINE void FDP_K(tilt_by)(const fdp_digits_t *law, const uint8_t *wo
     }
 }
 
-/* Nodes of the search tree at node numbers of one level of it, `width` of them. */
+/* The nodes of the search tree with the given numbers, in a level with `width` nodes. */
 FDP_ALWAYS_INLINE __m512i FDP_K(nodes_at)(const uint64_t *tree, size_t width, __m512i node)
 {
     const uint64_t *level = tree + (width < 8 ? 0 : width);
@@ -213,7 +214,7 @@ FDP_ALWAYS_INLINE __m512i FDP_K(nodes_at)(const uint64_t *tree, size_t width, __
         half, _mm512_test_epi64_mask(node, _mm512_set1_epi64(16)), other);
 }
 
-/* Six steps down the tree. */
+/* Takes six steps down the tree. */
 static void FDP_K(highest)(const fdp_digits_t *law, int which, const uint64_t *word,
                            uint64_t *clear, uint64_t *open, size_t ranks)
 {

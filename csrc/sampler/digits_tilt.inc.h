@@ -1,8 +1,8 @@
-/* digits_tilt.inc.h: tilted digits in loops that compilers turn into vectors, for levels
- * that define `put`, which puts the list in. */
+/* digits_tilt.inc.h: tilted digits in loops that compilers vectorize, for levels that define `put`,
+ * which inserts the list. */
 
-/* D is reflected in the block's half that is farther from zero if the byte V is below
- * t = (2 size + 1) |2 D + 1 - 256| slope / 2^16, D to the bits that it has. */
+/* D is reflected in the half of the block that is farther from zero, if the byte V is below t = (2
+ * size + 1) |2 D + 1 - 256| slope / 2^16. D has as many bits as the law gives it. */
 FDP_ALWAYS_INLINE void FDP_K(tilt_by)(const fdp_digits_t *law,
                                       const uint8_t *restrict word, size_t stride,
                                       const fdp_whole_t *list, size_t rank,

@@ -18,8 +18,9 @@ typedef uint64_t fdp_words_t __attribute__((vector_size(16)));
 
 FDP_TARGET_V128
 
-/* Bytes of `count` vectors, a power of two up to 8, by turns of the first half and the
- * second: the bits of a byte's place move up by one, the highest to the lowest. */
+/* Interleaves the bytes of `count` vectors (a power of two up to 8): those of the first half with
+ * those of the second. This rotates the bits of a byte's place by one: each moves up, and the
+ * highest becomes the lowest. */
 FDP_ALWAYS_INLINE void turn(fdp_b16_t *v, size_t count, size_t times)
 {
     while (times-- > 0) {
@@ -45,7 +46,7 @@ FDP_ALWAYS_INLINE void split(const uint64_t *word, size_t words, uint8_t plane[8
     }
 }
 
-/* The entries at n columns, a multiple of 16: one table of bytes after the other. */
+/* The entries at n columns, a multiple of 16, by one byte table after another. */
 FDP_ALWAYS_INLINE void entries_at(const uint64_t *entry, size_t entries,
                                   const uint8_t *column, uint64_t *found, size_t n)
 {
@@ -101,7 +102,7 @@ static void FDP_K(find)(const uint64_t *entry, const uint8_t *column, uint64_t *
     entries_at(entry, 128, column, found, n);
 }
 
-/* x in the lanes of all ones; a lane has `bytes` of them. */
+/* Stores x in the lanes that are all ones; a lane has `bytes` bytes. */
 FDP_ALWAYS_INLINE void put_at(uint8_t *to, fdp_b16_t *x, fdp_b16_t special, uint32_t bytes)
 {
     const size_t stages = bytes == 2 ? 1 : bytes == 4 ? 2 : 3;

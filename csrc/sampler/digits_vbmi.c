@@ -1,5 +1,5 @@
-/* digits_vbmi.c: digit kernels for AVX-512 with byte permutes (VBMI, VBMI2): a table of
- * 128 bytes is one permutation of two registers, and ranks are expanded by a mask. */
+/* digits_vbmi.c: digit kernels for AVX-512 with byte permutes (VBMI, VBMI2): one permutation of two
+ * registers looks up a table of 128 bytes, and a mask expands the ranks. */
 #include "../base/config.h"
 
 #if FDP_X86_64
@@ -29,20 +29,20 @@ static inline __m512i counting(void)
     return _mm512_add_epi8(eight, start);
 }
 
-/* Bytes of 128 by rank. */
+/* Looks up 128 bytes by rank. */
 static inline __m512i listed(const uint8_t *byte, __m512i rank)
 {
     return _mm512_permutex2var_epi8(load64(byte), rank, load64(byte + 64));
 }
 
-/* Ranks of 64 lanes of which `total` special ones came before. */
+/* The ranks of 64 lanes; `total` special lanes came before. */
 static inline __m512i ranks64(__mmask64 special, __m512i order, size_t total)
 {
     return _mm512_add_epi8(_mm512_maskz_expand_epi8(special, order),
                            _mm512_set1_epi8((char)total));
 }
 
-/* Where the bytes of two registers are in turn, the first 32 of each. */
+/* The order that interleaves the first 32 bytes of two registers. */
 static inline __m512i pairs(__m512i order)
 {
     const __m512i part = _mm512_set_epi64(0, 3, 0, 2, 0, 1, 0, 0);
@@ -51,7 +51,7 @@ static inline __m512i pairs(__m512i order)
         _mm512_permutexvar_epi64(part, _mm512_add_epi8(order, _mm512_set1_epi8(64))));
 }
 
-/* Pieces of 16 bits by rank: lower bytes, upper bytes. */
+/* 16-bit pieces by rank: lower bytes, then upper bytes. */
 typedef struct {
     __m512i byte[2][2], pair[2];
 } FDP_K(plane_t);
@@ -129,16 +129,16 @@ static size_t fdp_first_avx512vbmi(const fdp_columns_t *table, const uint8_t *wo
 
 /* ---- low words ------------------------------------------------------------ */
 
-/* What is cleared of low words of 2, 4 or 8 bytes, by ranks: plane b holds byte b. */
+/* The bits to clear in low words of 2, 4 or 8 bytes, by rank: plane b holds byte b. */
 typedef struct {
-    __m512i order; /* lanes as unpacking leaves them in their places */
+    __m512i order; /* lanes in an order that unpacking restores */
     FDP_ALIGNED(64) uint8_t plane[8][FDP_RANKS];
 } clear_t;
 
 static void open_clear(clear_t *c, const fdp_list_t *list, uint32_t bytes)
 {
     FDP_ALIGNED(64) uint8_t order[64];
-    const uint32_t each = 16 / bytes; /* words of a quarter of a register */
+    const uint32_t each = 16 / bytes; /* words in a quarter of a register */
     for (uint32_t i = 0; i < 64; i++) {
         const uint32_t quarter = i / 16, word = i % 16 / each;
         order[i] = (uint8_t)(4 * each * word + each * quarter + i % each);
@@ -157,8 +157,8 @@ static inline void clear_at(void *low, size_t at, __m512i bits)
     _mm512_storeu_si512(to, _mm512_andnot_si512(bits, load64(to)));
 }
 
-/* Clears bits of the low words of 64 lanes: bytes of four planes (eight, ...) become
- * words by unpacking the bytes of two, the pairs of two, ... */
+/* Clears bits of the low words of 64 lanes. The bytes of four (or eight) planes are joined to words
+ * by unpacking: first the bytes of two planes, then the pairs, and so on. */
 FDP_ALWAYS_INLINE void clear_low(const clear_t *c, __m512i rank, __mmask64 special,
                                  void *low, uint32_t bytes, size_t block)
 {
@@ -169,7 +169,7 @@ FDP_ALWAYS_INLINE void clear_low(const clear_t *c, __m512i rank, __mmask64 speci
     for (uint32_t b = 0; b < bytes; b++) {
         x[b] = _mm512_maskz_mov_epi8(used, listed(c->plane[b], at));
     }
-    /* plane b to word number w at every step: pairs are neighbors, lower halves first */
+    /* plane b becomes word number w at every step: pairs are neighbors, lower halves first */
     for (uint32_t b = 0; b < bytes; b += 2) {
         y[b / 2] = _mm512_unpacklo_epi8(x[b], x[b + 1]);
         y[b / 2 + bytes / 2] = _mm512_unpackhi_epi8(x[b], x[b + 1]);

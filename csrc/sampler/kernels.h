@@ -11,40 +11,40 @@
 
 #include "../base/cpu.h"
 
-#define FDP_RANK_MASKS 128 /* of 64 lanes each, in which ranks are found */
+#define FDP_RANK_MASKS 128 /* most masks (of 64 lanes each) in which ranks are searched */
 
-/* A report of local hashing, ready to be held against categories v: it supports those
- * with slope v + offset < limit, as signed numbers modulo 2^32. */
+/* A report of local hashing, prepared for comparison with categories v: it supports v if slope v +
+ * offset < limit, as signed numbers modulo 2^32. */
 typedef struct {
     uint32_t slope, offset;
     int32_t limit;
 } fdp_support_t;
 
-/* A report under a seeded hash function, ready to be held against digests: it supports
- * those whose hash, `b` having been lowered by the bucket's first, is below width. */
+/* A report under a seeded hash function, prepared for comparison with digests: it supports a digest
+ * if its hash is below width; `b` was lowered by the first hash of the bucket. */
 typedef struct {
     fdp_function_t words;
     uint64_t width;
 } fdp_seeded_t;
 
-/* c in units of 2^-s for words of b bits: floor(2^s c); 2^(b - s), or s for 64 bits; and
- * the least fraction that may carry. docs/proofs/local_randomizers.md */
+/* A rate c in units of 2^-s, for words of b bits. rate = floor(2^s c); scale = 2^(b - s), or s if b
+ * = 64; limit = the smallest fraction that may carry. docs/proofs/local_randomizers.md */
 typedef struct {
     uint64_t rate, scale, limit;
 } fdp_rate_t;
 
-/* k-ary response as its kernels take it: `own` for labels of the domain, `fair` for
- * others, if `other` is negative; of relabelings fair.limit = 2^b mod k alone. */
+/* A k-ary response, as its kernels take it. `own` is for labels inside the domain; `fair` is for
+ * others, if `other` is negative. For relabelings only fair.limit = 2^b mod k is used. */
 typedef struct {
     uint32_t categories;
     int64_t other;
     fdp_rate_t own, fair;
 } fdp_step_t;
 
-/* Lanes of a response that its words leave open, idle ones among them whose `used` is 0:
- * words, further bits, labels; the reports at hand, which become those that the bits give;
- * what is not 0 where even these do not decide. A pace is a rate of 2^shift. */
-#define FDP_OPEN_MOST 128 /* 112, as whole blocks */
+/* Lanes of a response that their words leave open, and idle lanes (used = 0). In: word, more
+ * (further bits), label, report. Out: report, now from all bits; open, not 0 if even these do not
+ * decide. A pace is a rate of 2^shift. */
+#define FDP_OPEN_MOST 128 /* 112 rounded up to whole blocks */
 typedef struct {
     FDP_ALIGNED(64) uint64_t word[FDP_OPEN_MOST];
     uint64_t more[FDP_OPEN_MOST], label[FDP_OPEN_MOST], report[FDP_OPEN_MOST];
@@ -55,33 +55,33 @@ typedef struct {
 } fdp_pace_t;
 
 typedef struct {
-    /* out = x + noise with saturation; x may equal out. */
+    /* out = x + noise, saturated; x may equal out. */
     void (*add_wide)(const int64_t *x, const int64_t *noise, int64_t *out, size_t n);
     /* out = round(x to grid) + noise * step, |noise| < 2^51 */
     void (*add_grid)(const fdp_grid_t *grid, const double *x, const int64_t *noise,
                      double *out, size_t n);
 
-    /* Patterns of eight bits: blocks of 64 columns and first bytes of U, and the ties
-     * that these leave; then 16 or 64 ties by 56 more bits, and which stay open. */
+    /* Computes patterns of eight bits for blocks of 64 columns and 64 first bytes of U, and the
+     * mask of ties. Then settles 16 or 64 ties by 56 more bits, and returns which stay open. */
     void (*flip_patterns)(const fdp_bernoulli_t *law, const uint8_t *word,
                           uint8_t *pattern, uint64_t *tie, size_t blocks);
     uint64_t (*flip_settle)(const fdp_bernoulli_t *law, const uint8_t *column,
                             const uint8_t *more, uint8_t *pattern, size_t n);
-    /* The places of the lanes of ranks `first` on: ranks_body.inc.h. */
+    /* The places of lanes by rank, from rank `first` on: ranks_body.inc.h. */
     bool (*ranks)(const uint64_t *mask, size_t masks, size_t first, const uint16_t *idle,
                   uint16_t *place, uint64_t *used, size_t steps);
     void (*xor_bytes)(const uint8_t *x, const uint8_t *flip, uint8_t *out, size_t n);
-    /* 8 n answers as bytes, in place, by 8 n packed flips and fair bits; n is a
-     * multiple of 8. */
+    /* Flips 8 n answers, as bytes, in place, by 8 n packed flips and fair bits; n is a multiple of
+     * 8. */
     void (*flip_bytes)(const uint8_t *flip, const uint8_t *fair, int other, uint64_t *x,
                        size_t n);
 
-    /* Reports of n labels of the caller's type, from x[at] on (any number >= the
-     * categories is outside), and bits of the lanes that the words leave open, whose report
-     * is not of use: `report` may be where x begins. Whole blocks of 64 lanes, those beyond
-     * the last label having label 0; `label` is left as the lanes have it. `relabel` keeps
-     * labels inside; open are words from which nothing is drawn, whatever the label. Then
-     * reports in a type of the caller's. */
+    /* Computes the reports of n labels of the caller's type, from x[at] on; any number >= the
+     * categories is outside. Sets the bits of lanes that the words leave open; their report is
+     * meaningless. `report` may be the memory where x begins. Works on whole blocks of 64 lanes;
+     * lanes beyond the last label have label 0. `label` gets the labels in the lanes' type.
+     * `relabel` keeps labels that are inside; its open lanes are those whose word gives nothing,
+     * whatever the label. The last kernels convert reports to the caller's type. */
     void (*respond16)(const fdp_step_t *law, const void *x, fdp_dtype_t type, size_t at,
                       size_t n, uint8_t *label, const uint16_t *word, uint8_t *report,
                       uint64_t *special);
@@ -91,8 +91,8 @@ typedef struct {
     void (*respond64)(const fdp_step_t *law, const void *x, fdp_dtype_t type, size_t at,
                       size_t n, uint32_t *label, const uint64_t *word, uint32_t *report,
                       uint64_t *special);
-    /* Settles n open lanes of words of 16 bits, a multiple of 16, by 48 bits of each `more`;
-     * pace[0] is that of labels, pace[1] of those that leave uniform. */
+    /* Settles n open lanes of 16-bit words (n a multiple of 16) by 48 bits of each `more`. pace[0]
+     * is for labels inside, pace[1] for labels that are replaced by uniform ones. */
     uint64_t (*settle16)(const fdp_step_t *law, const fdp_pace_t pace[2], fdp_unsettled_t *lanes,
                          size_t n);
     void (*relabel16)(const fdp_step_t *law, const void *x, fdp_dtype_t type, size_t at,
@@ -114,11 +114,12 @@ typedef struct {
     void (*hadamard32)(const uint32_t *label, const uint8_t *bits, uint32_t mask,
                        const uint32_t *word, uint32_t *code, size_t n);
 
-    /* Codes of numbers; not 0 if some are the caller's to put: number_body.inc.h. */
+    /* Computes codes of numbers. Returns not 0 if the caller must set some of them:
+     * number_body.inc.h. */
     uint64_t (*numbers)(const fdp_number_t *law, const double *x, const uint64_t *u,
                         const uint32_t *r, uint8_t *code, size_t n);
 
-    /* Counting public reports: n a multiple of 8 (support4). */
+    /* Counts public reports; n is a multiple of 8 (support4). */
     void (*support4)(const fdp_support_t user[4], uint32_t start, uint32_t *count,
                      size_t n);
     void (*columns16)(const uint8_t *row, size_t stride, uint8_t *plane, size_t n);
@@ -132,7 +133,7 @@ typedef struct {
     /* out = mass (e^x - 1), x <= 0: gather.c. */
     void (*fall)(const double *x, const double *mass, double *out, size_t n);
 
-    /* Rows of a clipped sum, and a column's values: see rows_body.inc.h. */
+    /* Rows of a clipped sum, and values of a column: see rows_body.inc.h. */
     double (*rows_measure)(const void *x, int single, int squares, size_t n);
     double (*rows_round)(const void *x, int single, double r, int nearest, int squares,
                          int32_t *z, size_t n);
@@ -157,7 +158,7 @@ typedef struct {
 FDP_LEVELS_HERE(FDP_ROW)
 #undef FDP_ROW
 
-/* The row of the level in force; that of a rank up to it (fdp_cpu_rank). */
+/* The row of the current level; and the row of a lower level's rank (fdp_cpu_rank). */
 const fdp_kernels_t *fdp_kernels(void);
 const fdp_kernels_t *fdp_kernels_at(size_t rank);
 

@@ -1,6 +1,5 @@
-/* kernels_avx512.c: the vector kernels for AVX-512 (F, DQ, BW, VL), and the row of
- * machines that look bytes up in registers, too (VBMI): what does not is the same.
- */
+/* kernels_avx512.c: the vector kernels for AVX-512 (F, DQ, BW, VL). It also has the row for
+ * machines with byte tables in registers (VBMI), which shares all other kernels. */
 #include "../base/config.h"
 
 #if FDP_X86_64
@@ -40,8 +39,8 @@ static inline void FDP_K(expand)(const uint8_t *restrict bits, uint64_t *restric
     }
 }
 
-/* The steps of array_body.inc.h. A minimum or maximum with a NaN is the second operand,
- * as the choices there leave it. */
+/* The same steps as in array_body.inc.h. If an operand is NaN, a minimum or maximum returns the
+ * second operand, as the choices there do. */
 static inline __m512d FDP_K(on_grid)(const fdp_grid_t *grid, __m512d v, __m512i noise)
 {
     const __m512d anchor = _mm512_set1_pd(grid->step * 0x1p52);

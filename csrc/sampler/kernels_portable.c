@@ -1,5 +1,5 @@
-/* kernels_portable.c: the vector kernels for any machine; gcc and clang turn
- * them into the baseline's vectors (SSE2, NEON). */
+/* kernels_portable.c: the vector kernels for any machine; gcc and clang compile them for the
+ * baseline's vectors (SSE2, NEON). */
 #include "../base/config.h"
 
 #include <math.h>

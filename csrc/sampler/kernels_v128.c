@@ -1,4 +1,4 @@
-/* kernels_v128.c: the vector kernels for 16 bytes with tables of bytes. */
+/* kernels_v128.c: the vector kernels for vectors of 16 bytes with byte tables. */
 #include "../base/config.h"
 
 #include <math.h>

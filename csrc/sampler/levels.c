@@ -1,4 +1,4 @@
-/* levels.c: the rows of kernels, by the level's rank. */
+/* levels.c: the tables of kernels, one row for each level, in the order of the levels' ranks. */
 #include "../base/cpu.h"
 #include "digit_kernels.h"
 #include "kernels.h"

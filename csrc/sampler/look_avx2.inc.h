@@ -1,6 +1,6 @@
-/* look_avx2.inc.h: tables of 256 bytes as sixteen shuffles of 16 bytes each, by halves. As
- * in digits_avx2.c, parts of a half are kept as differences from the part before:
- * index - 16 k, as long as it is not negative, gives the entry of the low four bits. */
+/* look_avx2.inc.h: looks up tables of 256 bytes by sixteen shuffles of 16 bytes each, in halves. As
+ * in digits_avx2.c, each part of a half is stored as the difference from the part before: as long
+ * as index - 16 k is not negative, a shuffle gives the entry at its low four bits. */
 
 typedef struct {
     FDP_ALIGNED(32) uint8_t one[16][32], two[16][32];
@@ -60,7 +60,7 @@ static inline void FDP_BYTE(look2)(const FDP_BYTE(tables_t) *tables,
     }
 }
 
-/* Bit i: byte i of 64 is 0. */
+/* Bit i is set if byte i of 64 is 0. */
 static inline uint64_t FDP_K(zeros64)(const uint8_t *byte)
 {
     uint64_t mask = 0;

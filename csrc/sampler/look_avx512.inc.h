@@ -1,4 +1,4 @@
-/* look_avx512.inc.h: tables of 256 bytes as words of two bytes, in eight registers. */
+/* look_avx512.inc.h: looks up tables of 256 bytes, stored as two-byte words in eight registers. */
 
 typedef struct {
     __m512i words[8];
@@ -23,7 +23,7 @@ static inline void FDP_BYTE(look2)(const FDP_BYTE(tables_t) *tables,
     _mm512_storeu_si512(two, y);
 }
 
-/* Bit i: byte i of 64 is 0. */
+/* Bit i is set if byte i of 64 is 0. */
 static inline uint64_t FDP_K(zeros64)(const uint8_t *byte)
 {
     const __m512i x = _mm512_loadu_si512(byte);

@@ -1,5 +1,5 @@
-/* look_portable.inc.h: tables of 256 bytes by planes of bits, two blocks at a time, and for
- * the few ties by comparing every index with every entry. */
+/* look_portable.inc.h: looks up tables of 256 bytes by planes of bits, two blocks at a time. For
+ * the few ties it compares every index with every entry. */
 
 #define FDP_LOOK_BLOCKS 2
 #define FDP_HAVE_LOOK_FEW
@@ -36,7 +36,7 @@ FDP_ALWAYS_INLINE void FDP_BYTE(scan)(const uint8_t *a, const uint8_t *b,
     memcpy(two, y, 16 * vectors);
 }
 
-/* n: 16 or 64 */
+/* n is 16 or 64 */
 static void FDP_BYTE(look_few)(const uint8_t *a, const uint8_t *b, const uint8_t *index,
                                uint8_t *one, uint8_t *two, size_t n)
 {
@@ -47,7 +47,7 @@ static void FDP_BYTE(look_few)(const uint8_t *a, const uint8_t *b, const uint8_t
     }
 }
 
-/* Bit i: byte i of 64 is 0. */
+/* Bit i is set if byte i of 64 is 0. */
 static inline uint64_t FDP_K(zeros64)(const uint8_t *byte)
 {
     const uint64_t low = UINT64_C(0x7f7f7f7f7f7f7f7f);
@@ -55,7 +55,7 @@ static inline uint64_t FDP_K(zeros64)(const uint8_t *byte)
     for (unsigned k = 0; k < 64; k += 8) {
         uint64_t x;
         memcpy(&x, byte + k, sizeof x);
-        const uint64_t zero = ~(((x & low) + low) | x) & ~low; /* top bits */
+        const uint64_t zero = ~(((x & low) + low) | x) & ~low; /* in the top bits */
         mask |= ((zero >> 7) * UINT64_C(0x0102040810204080) >> 56) << k;
     }
     return mask;

@@ -1,4 +1,4 @@
-/* look_v128.inc.h: tables of 256 bytes as two of 128. */
+/* look_v128.inc.h: looks up tables of 256 bytes as two tables of 128. */
 
 typedef struct {
     fdp_look_t one[2], two[2];
@@ -29,7 +29,7 @@ static inline void FDP_BYTE(look2)(const FDP_BYTE(tables_t) *tables, const uint8
     }
 }
 
-/* Bit i: byte i of 64 is 0. */
+/* Bit i is set if byte i of 64 is 0. */
 static inline uint64_t FDP_K(zeros64)(const uint8_t *byte)
 {
     fdp_b16_t zero[4];

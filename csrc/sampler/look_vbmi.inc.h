@@ -1,4 +1,4 @@
-/* look_vbmi.inc.h: tables of 256 bytes in four registers each. */
+/* look_vbmi.inc.h: looks up tables of 256 bytes in four registers each. */
 
 typedef struct {
     __m512i one[4], two[4];
@@ -13,7 +13,7 @@ static inline void FDP_BYTE(load2)(const uint8_t *one, const uint8_t *two,
     }
 }
 
-/* The index takes its low 7 bits in either half by itself. */
+/* The permutation itself uses only the low 7 bits of an index, in either half. */
 static inline __m512i FDP_BYTE(look)(const __m512i *t, __m512i index, __mmask64 high)
 {
     return _mm512_mask_mov_epi8(_mm512_permutex2var_epi8(t[0], index, t[1]), high,

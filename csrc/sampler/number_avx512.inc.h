@@ -1,13 +1,11 @@
-/* number_avx512.inc.h: codes of numbers for AVX-512, those of number_body.inc.h.
- *
- * The quotient of a word by its part's size is found in doubles, in units of 2^-32, with
- * an error below one unit: docs/proofs/local_randomizers.md, section 8. Where it is a
- * whole number, for one word in 2^32, the integers of the shared body decide. This says
- * nothing of the code or the number: of every code's words the same share is meant.
- */
+/* number_avx512.inc.h: codes of numbers for AVX-512, equal to those of number_body.inc.h. The
+ * quotient of a word by its part's size is computed in doubles, in units of 2^-32, with an error
+ * below one unit: docs/proofs/local_randomizers.md, section 8. If it is a whole number, which
+ * happens for one word in 2^32, the integers of the shared body decide. This reveals nothing about
+ * the code or the number, because the same share of every code's words is concerned. */
 
 typedef struct {
-    __m512i begin;        /* of each part, twice */
+    __m512i begin;        /* first word of each part, twice */
     __m512d rate, offset; /* 2^32 / size; first * 2^32 + 2^52 */
     __m512i before[4], number[4], places[2]; /* twice the places */
     __m512d low, steps;
@@ -36,8 +34,8 @@ static FDP_K(parts_t) FDP_K(parts_of)(const fdp_number_t *law)
     return parts;
 }
 
-/* First codes in the upper and fractions in the lower halves, of 8 words; the words of
- * the second member. */
+/* For 8 words: the first codes in the upper halves, the fractions in the lower ones; and which
+ * words belong to the second member. */
 FDP_ALWAYS_INLINE __m512i FDP_K(drawn8)(const FDP_K(parts_t) *p, __m512i u, bool two,
                                         __mmask8 *second)
 {
@@ -56,12 +54,12 @@ FDP_ALWAYS_INLINE __m512i FDP_K(drawn8)(const FDP_K(parts_t) *p, __m512i u, bool
                                                _mm512_permutexvar_pd(part, p->offset)));
 }
 
-/* Places at which the windows of 8 numbers begin, in the upper halves. */
+/* The places at which the windows of 8 numbers begin, in the upper halves. */
 FDP_ALWAYS_INLINE __m512i FDP_K(places8)(const FDP_K(parts_t) *p, const double *x,
                                          const uint32_t *r, bool two, __mmask8 second)
 {
     const __m512d above = _mm512_mul_pd(_mm512_sub_pd(_mm512_loadu_pd(x), p->low), p->steps);
-    /* Not a number: the second operand, the lower bound. */
+    /* NaN gives the second operand, which is the lower bound. */
     const __m512d held = _mm512_min_pd(_mm512_max_pd(above, _mm512_setzero_pd()),
                                        _mm512_set1_pd(0x1p31));
     const __m512i t = _mm512_castpd_si512(_mm512_add_pd(held, _mm512_set1_pd(0x1p52)));
@@ -119,7 +117,8 @@ static uint64_t FDP_K(numbers)(const fdp_number_t *law, const double *x, const u
                                const uint32_t *r, uint8_t *code, size_t n)
 {
     for (size_t i = 0; i < 4; i++) {
-        if (law->size[i] < UINT64_C(1) << 42) { /* the last words could pass for a code's */
+        if (law->size[i] < UINT64_C(1) << 42) { /* the last words could be mistaken for a code's
+                                                 * words */
             return FDP_K(number_codes)(law, x, u, r, code, n);
         }
     }

@@ -1,10 +1,8 @@
-/* pattern_body.inc.h: patterns of eight Bernoulli bits by an alias table of 256 columns,
- * compiled once per level. docs/proofs/bernoulli.md
- *
- * A level brings load2 and look2, the bytes of two tables of 256 at the 64 indices of one
- * block, or also of the next one where FDP_LOOK_BLOCKS is 2; and zeros64, the mask of the
- * bytes that are 0. None reads an address that depends on an index.
- */
+/* pattern_body.inc.h: patterns of eight Bernoulli bits by an alias table of 256 columns, compiled
+ * once per level. docs/proofs/bernoulli.md. A level defines load2 and look2, which look up the
+ * bytes of two tables of 256 at the 64 indices of one block, and of the next block as well if
+ * FDP_LOOK_BLOCKS is 2; and zeros64, the mask of the bytes that are 0. None of them reads an
+ * address that depends on an index. */
 #ifndef FDP_LOOK_BLOCKS
 #define FDP_LOOK_BLOCKS 1
 #endif
@@ -14,14 +12,14 @@ static inline void FDP_BYTE(look_few)(const uint8_t *a, const uint8_t *b,
                                       size_t n)
 {
     FDP_BYTE(tables_t) tables;
-    (void)n; /* whole blocks cost no more */
+    (void)n; /* a whole block costs no more */
     FDP_BYTE(load2)(a, b, &tables);
     FDP_BYTE(look2)(&tables, index, index, one, two);
 }
 #endif
 
-/* Blocks of 64 columns and the first 64 bytes of their U: the pattern where that byte
- * decides, else 0 and a bit of `tie`. */
+/* For blocks of 64 columns and the first 64 bytes of their U: sets the pattern if that byte decides
+ * it; else the pattern is 0 and a bit of `tie` is set. */
 static void FDP_BYTE(flip_patterns)(const fdp_bernoulli_t *law,
                                     const uint8_t *restrict word,
                                     uint8_t *restrict pattern, uint64_t *restrict tie,
@@ -50,8 +48,8 @@ static void FDP_BYTE(flip_patterns)(const fdp_bernoulli_t *law,
     }
 }
 
-/* The patterns of n = 16 or 64 ties by all of the next 56 bits of U, byte b of lane i at
- * more[64 (b - 1) + i]; returns the lanes that these leave open. */
+/* Sets the patterns of n = 16 or 64 ties, by the next 56 bits of U; byte b of lane i is at more[64
+ * (b - 1) + i]. Returns the lanes that stay open. */
 static uint64_t FDP_BYTE(flip_settle)(const fdp_bernoulli_t *law,
                                       const uint8_t *restrict column,
                                       const uint8_t *restrict more,

@@ -1,12 +1,9 @@
-/* planes.h: two tables of bytes at 128 indices, for machines without byte shuffles.
- *
- * Indices become planes, one bit of each of 128 lanes. Bit o of an entry is a Boolean
- * function of the bits of the index: four entries that differ in the index's lowest two
- * bits are one of the 16 functions of these, a *form*, and forms are joined by Horner's
- * scheme for polynomials over GF(2) in the bits above. What is read depends on the
- * tables alone. A lane costs a third of what it does to compare its index with every
- * entry, or to evaluate the polynomial on whole bytes.
- */
+/* planes.h: looks up two byte tables at 128 indices, for machines without byte shuffles. Indices
+ * are converted to planes, each with one bit of 128 lanes. Bit o of an entry is a Boolean function
+ * of the bits of the index. Four entries that differ in the lowest two bits of the index are one of
+ * the 16 functions of these bits, a *form*. Forms are combined by Horner's scheme for polynomials
+ * over GF(2) in the upper bits. Which memory is read depends on the tables alone. A lane costs a
+ * third of comparing its index with every entry, or of evaluating the polynomial on whole bytes. */
 #ifndef FDP_SAMPLER_PLANES_H
 #define FDP_SAMPLER_PLANES_H
 
@@ -16,18 +13,18 @@
 #include "../base/config.h"
 
 #define FDP_PLANE_LANES 128
-#define FDP_FORMS 64 /* of the longest tables, 256 entries */
+#define FDP_FORMS 64 /* of the longest tables, which have 256 entries */
 
 typedef uint64_t fdp_plane_t __attribute__((vector_size(16)));
 
-/* By output bit, those of the first table before those of the second: the coefficients
- * of the polynomial, each as the place of a form. */
+/* The coefficients of the polynomials, each as the place of a form. They are ordered by output bit,
+ * those of the first table before those of the second. */
 typedef struct {
     FDP_ALIGNED(16) uint8_t place[16][FDP_FORMS];
 } fdp_forms_t;
 
-/* A function on 4 m entries as a polynomial in the bits above the lowest two, in place:
- * eight coefficients to a word. */
+/* Converts, in place, a function on 4 m entries to a polynomial in the bits above the lowest two; a
+ * word has eight coefficients. */
 static inline void fdp_forms_sum(uint64_t *eight, size_t m)
 {
     for (size_t i = 0; i < m / 8; i++) {
@@ -52,14 +49,14 @@ FDP_ALWAYS_INLINE void fdp_forms_load(const uint8_t *one, const uint8_t *two,
         for (size_t g = 0; g < entries / 4; g++) {
             uint32_t four;
             memcpy(&four, table + 4 * g, sizeof four);
-            /* sixteen times the number that the four bits are */
+            /* sixteen times the number that the four bits form */
             forms->place[o][g] = (uint8_t)(((four >> o % 8) & low) * together >> 24);
         }
         fdp_forms_sum((uint64_t *)(void *)forms->place[o], entries / 4);
     }
 }
 
-/* Bits i of eight registers become register i, and back. */
+/* Transposes: bit i of eight registers becomes register i; applied again, it reverses this. */
 static inline void fdp_planes_turn(fdp_plane_t r[8])
 {
     static const uint64_t keep[3] = {UINT64_C(0x0f0f0f0f0f0f0f0f),
@@ -84,7 +81,7 @@ static inline void fdp_planes_turn(fdp_plane_t r[8])
 #define FDP_P5(b) (FDP_P4(b) ^ (x[6] & FDP_P4((b) + 16)))
 #define FDP_P6(b) (FDP_P5(b) ^ (x[7] & FDP_P5((b) + 32)))
 
-/* Entries of both tables at 64 indices from `index` on and 64 from `after` on. */
+/* The entries of both tables at 64 indices from `index` on and 64 from `after` on. */
 FDP_ALWAYS_INLINE void fdp_planes_look(const fdp_forms_t *forms, size_t entries,
                                        const uint8_t *index, const uint8_t *after,
                                        uint8_t *one, uint8_t *two)

@@ -1,11 +1,9 @@
-/* proposal_body.inc.h: integer upper bounds of weights, compiled once per level.
- *
- * Everything but the gap is an operation of integers, and the gap is three operations
- * that no compiler may contract: so the bounds are the same numbers on every level, as
- * the law of the words requires. docs/proofs/selection.md, section 4.
- */
+/* proposal_body.inc.h: integer upper bounds of weights, compiled once per level. All operations
+ * except the gap are on integers, and the gap takes three operations that no compiler may contract.
+ * So the bounds are the same numbers on every level, as the law of the words requires.
+ * docs/proofs/selection.md, section 4. */
 
-/* a b of numbers below 2^32. */
+/* The product a b of numbers below 2^32. */
 #if FDP_X86_64 && FDP_WIDTH == 8
 #define FDP_PRODUCT(a, b) (FDP_K(units))_mm512_mul_epu32((__m512i)(a), (__m512i)(b))
 #elif FDP_X86_64 && FDP_WIDTH == 4
@@ -16,7 +14,7 @@
 #define FDP_PRODUCT(a, b) ((a) * (b))
 #endif
 
-/* c + floor(a b / 2^24) and c + a b, a < 2^24, b < 2^28. */
+/* c + floor(a b / 2^24) and c + a b, for a < 2^24 and b < 2^28. */
 #if defined(FDP_MADD52)
 #define FDP_LAST(c, a, b) FDP_MADD52(lo, none + c, a, b)
 #define FDP_STEP(c, a, b) FDP_MADD52(hi, none + c, a << 28, b)
@@ -25,8 +23,8 @@
 #define FDP_LAST(c, a, b) (c + FDP_PRODUCT(a, b))
 #endif
 
-/* 2^51 2^-z from above, to be shifted down: z + 2^28 has the multiples of 2^-24 of z for
- * its last bits. */
+/* An upper bound of 2^51 2^-z, before a shift by *down. The last bits of z + 2^28 are z in
+ * multiples of 2^-24. */
 static inline FDP_K(units) FDP_K(power)(FDP_K(doubles) z, FDP_K(units) *down)
 {
     const FDP_K(units) none = {0};
@@ -42,7 +40,7 @@ static inline FDP_K(units) FDP_K(power)(FDP_K(doubles) z, FDP_K(units) *down)
 
 /* ---- candidates ------------------------------------------------------------------- */
 
-/* Distances from the largest score; none of what is no number. */
+/* The distances from the largest score; NaN if the score is NaN. */
 static inline FDP_K(doubles) FDP_K(gap_f64)(const fdp_row_t *from, size_t i,
                                             const fdp_proposal_t *law)
 {
@@ -63,7 +61,7 @@ static inline FDP_K(doubles) FDP_K(gap_i64)(const fdp_row_t *from, size_t i,
     return ((FDP_K(doubles))high - 0x1p84) + ((FDP_K(doubles))low - 0x1p52);
 }
 
-/* As `take_apart`, with the exponents that come with the weights. */
+/* The same as `take_apart`, with the exponents that come with the weights. */
 static inline FDP_K(units) FDP_K(based)(const fdp_row_t *from, size_t i,
                                         FDP_K(doubles) *exponent)
 {
@@ -76,7 +74,7 @@ static inline FDP_K(units) FDP_K(based)(const fdp_row_t *from, size_t i,
     return bits;
 }
 
-/* The largest score's distance from each, infinite for what is lost, 0 under `all`. */
+/* Distances of scores from the largest one: infinite if lost, 0 with `all`. */
 #define FDP_GAPS(type, away)                                                            \
     static void FDP_K(gaps_##type)(const void *score, const uint64_t *lost, size_t n,   \
                                    fdp_score_t largest, double rate, uint64_t all,      \
@@ -104,7 +102,7 @@ FDP_GAPS(i64, {0})
 
 /* ---- flips ------------------------------------------------------------------------ */
 
-/* The signs of lanes, as bits. */
+/* The signs of the lanes, as bits. */
 static inline uint64_t FDP_K(signs)(FDP_K(units) lanes)
 {
 #if FDP_X86_64 && FDP_WIDTH == 8
@@ -122,7 +120,7 @@ static inline uint64_t FDP_K(signs)(FDP_K(units) lanes)
 #endif
 }
 
-/* e^-gap less a number in [0, 1). */
+/* e^-gap minus a number in [0, 1). */
 #define FDP_FLIPS(type)                                                                 \
     static inline FDP_K(doubles) FDP_K(beyond_##type)(                                  \
         const fdp_row_t *from, size_t i, const uint64_t *word, const fdp_proposal_t *law) \
@@ -164,7 +162,7 @@ FDP_FLIPS(i64)
 
 /* ---- bounds ----------------------------------------------------------------------- */
 
-/* Bounds, less 1, of 2^51 2^-(gap rate): for all weights 1, and for weights of
+/* The bounds minus 1. If all weights are 1, they are bounds of 2^51 2^-(gap rate); for weights
  * mantissa 2^exponent, of 2^51 mantissa 2^-(place - exponent + gap rate). */
 #define FDP_BOUNDS(type)                                                                \
     static inline FDP_K(units) FDP_K(bound_##type)(const fdp_row_t *from, size_t i,     \
@@ -221,7 +219,7 @@ FDP_BOUNDS(i64)
 static const uint64_t FDP_K(number)[FDP_LANES] = {0, 1, 2,  3,  4,  5,  6,  7,
                                                   8, 9, 10, 11, 12, 13, 14, 15};
 
-/* Where the lanes begin when they are laid end to end, and their total. */
+/* Computes where each lane starts if the lanes are concatenated. Returns the total. */
 static uint64_t FDP_K(lay_out)(const FDP_K(units) *sum, uint64_t *start)
 {
     uint64_t lane[FDP_LANES], until = 0;
@@ -233,7 +231,7 @@ static uint64_t FDP_K(lay_out)(const FDP_K(units) *sum, uint64_t *start)
     return until;
 }
 
-/* Both kinds of scores, with weights and without, by one text. */
+/* Defines the kernels for both kinds of scores, with weights and without. */
 #define FDP_PROPOSALS(kind)                                                             \
     static void FDP_K(totals_##kind)(const fdp_row_t *from, size_t nodes,               \
                                      const fdp_proposal_t *law, uint64_t *total)        \
@@ -286,7 +284,7 @@ static inline FDP_K(masks) FDP_K(lesser)(FDP_K(masks) a, FDP_K(masks) b)
 static void FDP_K(range)(const double *weight, size_t n, int64_t found[3])
 {
     FDP_K(masks) most = {0}, above = most + INT64_MAX;
-    FDP_K(units) below = {0}; /* the sign is set where a weight is below 0 */
+    FDP_K(units) below = {0}; /* the sign is set if a weight is negative */
     FDP_K(units) bits, last = {0};
     memcpy(&last, weight + n - n % FDP_WIDTH, n % FDP_WIDTH * sizeof *weight);
     for (size_t i = 0; i < n; i += FDP_WIDTH) {
@@ -306,7 +304,7 @@ static void FDP_K(range)(const double *weight, size_t n, int64_t found[3])
     }
 }
 
-/* Marks what is lost by its weight. */
+/* Marks the candidates that are lost because their weight is 0. */
 static uint64_t FDP_K(mark)(const double *weight, size_t n, uint64_t *lost)
 {
     FDP_K(units) bits, all = ~(FDP_K(units)){0};
@@ -316,7 +314,8 @@ static uint64_t FDP_K(mark)(const double *weight, size_t n, uint64_t *lost)
         memcpy(lost + i, &bits, sizeof bits);
         all &= bits;
     }
-    uint64_t lane[FDP_WIDTH], none = FDP_ONES; /* gcc keeps `all` in memory if it is indexed */
+    uint64_t lane[FDP_WIDTH], none = FDP_ONES; /* if `all` were indexed, gcc would keep it in
+                                                * memory */
     memcpy(lane, &all, sizeof lane);
     for (size_t j = 0; j < FDP_WIDTH; j++) {
         none &= lane[j];
@@ -324,14 +323,14 @@ static uint64_t FDP_K(mark)(const double *weight, size_t n, uint64_t *lost)
     return none;
 }
 
-/* All ones where a <= b, both below 2^63. */
-#if FDP_X86_64 && FDP_WIDTH == 2 /* SSE2 cannot compare them */
+/* All ones if a <= b; both are below 2^63. */
+#if FDP_X86_64 && FDP_WIDTH == 2 /* SSE2 cannot compare 64-bit integers */
 #define FDP_REACHED(a, b) (0 - (~((b) - (a)) >> 63))
 #else
 #define FDP_REACHED(a, b) (FDP_K(units))((FDP_K(masks))(a) <= (FDP_K(masks))(b))
 #endif
 
-/* The one of n weights that a point of their sum falls on. */
+/* Finds the one of n weights that a point of their sum falls on. */
 static void FDP_K(find)(const uint64_t *score, const uint64_t *weight, size_t n,
                         const uint64_t *first, uint64_t point, fdp_found_t *found)
 {
@@ -366,10 +365,10 @@ static void FDP_K(find)(const uint64_t *score, const uint64_t *weight, size_t n,
 }
 
 #undef FDP_REACHED
-#define FDP_SLICE 4 /* vectors of a node taken together, of both tries */
-#define FDP_TILE 32 /* nodes whose slices are all read before other nodes' */
+#define FDP_SLICE 4 /* vectors of a node that are read together, for both tries */
+#define FDP_TILE 32 /* nodes whose slices are all read before those of other nodes */
 
-/* The entries of nodes index[0] and index[1], of whole nodes all of which are read. */
+/* Copies the entries of nodes index[0] and index[1]; all whole nodes are read. */
 static void FDP_K(fetch_two)(const uint64_t *from, size_t nodes, const uint64_t index[2],
                              uint64_t (*to)[FDP_NODE])
 {

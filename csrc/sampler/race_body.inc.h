@@ -1,12 +1,10 @@
-/* race_body.inc.h: noise of races and their leaders, compiled once per level.
- *
- * A race gives every candidate the key noise - gap and is won by the largest. The
- * noise is real-valued; a kernel computes the upper end of what the word's cell
- * allows, to within the arithmetic's error, and marks words near the ends of their
- * range, whose cell is wide, by infinity. Bounds: docs/proofs/selection.md.
- */
+/* race_body.inc.h: the noise of races and their leaders, compiled once per level. In a race every
+ * candidate has the key noise - gap, and the largest key wins. The noise is real-valued. A kernel
+ * computes the upper end of the noise in the word's cell, up to the arithmetic's error. Words near
+ * the ends of their range have a wide cell; it marks them by infinite noise. Bounds:
+ * docs/proofs/selection.md. */
 
-/* k and f of a positive normal double 2^k (1 + f). */
+/* Splits a positive normal double into k and f: 2^k (1 + f). */
 static inline double FDP_K(split_log)(double v, double *f)
 {
     const uint64_t split = fdp_double_bits(v) - 0x3fe6a09e667f3bcdu;
@@ -29,8 +27,8 @@ static inline double FDP_K(log)(double v)
     return FDP_K(join_log)(k, f);
 }
 
-/* -ln(1 - v 2^-64) for v >= FDP_WORD_LEAST: near v = 0 from the exact v 2^-64, which
- * 1 - v 2^-64 would lose. */
+/* -ln(1 - v 2^-64) for v >= FDP_WORD_LEAST. Near v = 0 it uses the exact v 2^-64, because 1 - v
+ * 2^-64 would lose its last bits. */
 static inline double FDP_K(minus_log_rest)(uint64_t v)
 {
     double high;
@@ -49,7 +47,7 @@ static void FDP_K(noise_gumbel)(const uint64_t *restrict word, size_t n,
     }
 }
 
-/* The lowest bit is the sign, the others are U. */
+/* The lowest bit is the sign; the other bits are U. */
 static void FDP_K(noise_laplace)(const uint64_t *restrict word, size_t n,
                                  double *restrict noise)
 {
@@ -63,8 +61,8 @@ static void FDP_K(noise_laplace)(const uint64_t *restrict word, size_t n,
     }
 }
 
-/* Square root of a positive normal double, to 4 units in the last place, without the
- * processor's own, whose time may depend on its operand. */
+/* The square root of a positive normal double, to 4 units in the last place. It does not use the
+ * processor's instruction, whose time may depend on the operand. */
 static inline double FDP_K(square_root)(double x)
 {
     double y = fdp_bits_double(0x5fe6eb50c7b537a9u - (fdp_double_bits(x) >> 1));
@@ -76,17 +74,17 @@ static inline double FDP_K(square_root)(double x)
     return root + 0.5 * y * (x - root * root);
 }
 
-/* sqrt(2 E) cos(pi A / 2) with a sign: E = -ln(1 - V) from the first word, A from the
- * upper 63 bits of the second, whose lowest bit is the sign. */
+/* sqrt(2 E) cos(pi A / 2) with a sign. E = -ln(1 - V) is from the first word, A is the upper 63
+ * bits of the second word, and the lowest bit of that is the sign. */
 static void FDP_K(noise_gaussian)(const uint64_t *restrict word,
                                   const uint64_t *restrict angle, size_t n,
                                   double *restrict noise)
 {
     for (size_t i = 0; i < n; i++) {
         const uint64_t v = word[i], a = angle[i] >> 1, sign = angle[i] << 63;
-        const uint64_t up = v + 1 - (angle[i] & 1); /* the end that is larger */
+        const uint64_t up = v + 1 - (angle[i] & 1); /* the larger end */
         const double size = FDP_K(square_root)(2.0 * FDP_K(minus_log_rest)(up));
-        /* beyond 45 degrees the sine of what is missing to 90 */
+        /* beyond 45 degrees use the sine of the complement */
         const uint64_t steep = 0 - (a >> 62);
         const uint64_t small = (a ^ (steep >> 1)) + (steep & 1);
         const double t = fdp_from_unsigned(small) * (FDP_HALF_PI * 0x1p-63);
@@ -110,7 +108,7 @@ static void FDP_K(add_log)(const double *restrict mantissa,
     }
 }
 
-/* Lost candidates have an infinite gap and come last, also when marked. */
+/* Lost candidates have an infinite gap and come last, even if they are marked. */
 static void FDP_K(lead)(const double *restrict noise, const double *restrict gap,
                         size_t n, int64_t first, fdp_leaders_t *restrict leaders)
 {

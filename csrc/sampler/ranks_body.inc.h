@@ -1,18 +1,14 @@
-/* ranks_body.inc.h: the few lanes of a chunk that need more bits, in order, in fixed steps,
- * compiled once per level.
- *
- * Which lanes these are tells of their values. So finding them takes the same steps
- * whatever the masks hold, and a step without a lane takes a place from words of its own:
- * places of lanes and these are alike uniform. The lane of rank r has the r-th share of
- * further bits of the chunk. docs/proofs/timing.md
- *
- * From `masks` <= FDP_RANK_MASKS masks of 64 lanes: place[i] is that of the lane of rank
- * first + i, and used[i] all ones, or else idle[i] of 2^16 parts of all lanes, and 0. Arrays
- * have room for whole blocks of 32 steps. Returns whether there are lanes behind these.
- */
+/* ranks_body.inc.h: finds the few lanes of a chunk that need more bits, in order, in a fixed number
+ * of steps; compiled once per level. Which lanes these are reveals something about their values. So
+ * finding them takes the same steps whatever the masks hold, and a step without a lane takes a
+ * random place from words of its own: both kinds of places are uniform. The lane of rank r gets the
+ * r-th share of the chunk's further bits. docs/proofs/timing.md. In: `masks` <= FDP_RANK_MASKS
+ * masks of 64 lanes. Out: place[i] is the place of the lane of rank first + i, and used[i] is all
+ * ones; if there is no such lane, place[i] is idle[i] / 2^16 of all lanes, and used[i] is 0. Arrays
+ * have room for whole blocks of 32 steps. Returns whether there are more lanes. */
 
 #ifdef FDP_HAVE_RANKS
-/* By a search of 32 ranks at once in the sums of the masks' counts. */
+/* Searches for 32 ranks at once in the running sums of the masks' counts. */
 static bool FDP_K(ranks)(const uint64_t *restrict mask, size_t masks, size_t first,
                          const uint16_t *restrict idle, uint16_t *restrict place,
                          uint64_t *restrict used, size_t steps)
@@ -37,7 +33,7 @@ static bool FDP_K(ranks)(const uint64_t *restrict mask, size_t masks, size_t fir
         _mm512_set1_epi16((int16_t)first));
     for (size_t i = 0; i < steps; i += 32) {
         const __m512i random = _mm512_mulhi_epu16(_mm512_loadu_si512(idle + i), lanes);
-        __m512i at = _mm512_setzero_si512(); /* the last with no more before it */
+        __m512i at = _mm512_setzero_si512(); /* the last mask that has no more lanes before it */
         for (size_t step = entries / 2; step > 0; step /= 2) {
             const __m512i next = _mm512_add_epi16(at, _mm512_set1_epi16((int16_t)step));
             const __m512i sum = entries == 32 ? fdp_words_at(sums, 32, next)
@@ -75,8 +71,8 @@ static bool FDP_K(ranks)(const uint64_t *restrict mask, size_t masks, size_t fir
                          const uint16_t *restrict idle, uint16_t *restrict place,
                          uint64_t *restrict used, size_t steps)
 {
-    uint64_t kept[FDP_RANK_MASKS + 2]; /* the masks with a bit set, then empty ones */
-    uint8_t where[FDP_RANK_MASKS + 2]; /* and their numbers                         */
+    uint64_t kept[FDP_RANK_MASKS + 2]; /* the masks that have a bit set, then empty ones */
+    uint8_t where[FDP_RANK_MASKS + 2]; /* the numbers of these masks */
     size_t hits = 0, at = 0;
     for (size_t g = 0; g < masks; g++) {
         kept[hits] = mask[g];

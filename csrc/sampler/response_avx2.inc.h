@@ -1,9 +1,8 @@
-/* response_avx2.inc.h: k-ary response from words of 64 bits as response_body.inc.h has it,
- * four lanes at a time: compilers spread its comparisons over bytes. A fraction of s bits is
- * open if all of its upper s - 1 are set, or always.
- */
+/* response_avx2.inc.h: k-ary response from words of 64 bits, as in response_body.inc.h, four lanes
+ * at a time. (Compilers spread the comparisons of the shared body over bytes.) A fraction of s bits
+ * is open if all of its upper s - 1 bits are set, or always. */
 
-/* floor(a b / 2^64), by the four products of halves. */
+/* floor(a b / 2^64), from the four products of halves. */
 static inline __m256i FDP_K(high64x4)(__m256i a, __m256i b)
 {
     const __m256i low = _mm256_set1_epi64x(UINT32_MAX);

@@ -1,11 +1,9 @@
-/* response_avx512.inc.h: the first stages of k-ary response,
- * labels and reports of hashing as response_body.inc.h has them, 64 lanes at a time.
- *
- * Whether outside labels leave uniform is a constant where a body is inlined.
- */
+/* response_avx512.inc.h: the first stages of k-ary response, labels and reports of hashing, as in
+ * response_body.inc.h, 64 lanes at a time. Whether outside labels are replaced by uniform ones is a
+ * constant where a body is inlined. */
 
-/* What the kernels take from a rate, in lanes of `bits`: a fraction of s bits is open if
- * all of its upper s - 1 are set, or always. */
+/* A rate as the kernels use it, in lanes of `bits` bits. A fraction of s bits is open if all of its
+ * upper s - 1 bits are set, or always. */
 typedef struct {
     __m512i rate, shift, open;
 } FDP_K(rate_t);
@@ -23,7 +21,7 @@ static inline FDP_K(rate_t) FDP_K(rate_of)(const fdp_rate_t *from, int bits)
                            _mm512_set1_epi32(open)};
 }
 
-/* Steps of 32 words of 16 bits, and the lanes whose fraction is open. */
+/* Computes the steps of 32 words of 16 bits, and the lanes whose fraction is open. */
 FDP_ALWAYS_INLINE __m512i FDP_K(steps16)(const uint16_t *word, FDP_K(rate_t) own,
                                          FDP_K(rate_t) fair, __mmask32 drawn, __mmask32 *near)
 {
@@ -36,8 +34,8 @@ FDP_ALWAYS_INLINE __m512i FDP_K(steps16)(const uint16_t *word, FDP_K(rate_t) own
     return _mm512_srlv_epi16(h, shift);
 }
 
-/* 64 labels of 64 bits as bytes: more bits become all ones. Packing halves the elements,
- * within each quarter of a vector. */
+/* Converts 64 labels of 64 bits to bytes; a label that does not fit becomes all ones. Packing
+ * halves the elements within each quarter of a vector. */
 static inline __m512i FDP_K(bytes_of)(const int64_t *x)
 {
     const __m512i most = _mm512_set1_epi64(UINT8_MAX);
@@ -88,7 +86,7 @@ FDP_ALWAYS_INLINE void FDP_K(respond16_mode)(const fdp_step_t *law, const void *
     }
 }
 
-/* 32 labels of 64 bits as words: more bits become all ones. */
+/* Converts 32 labels of 64 bits to words; a label that does not fit becomes all ones. */
 static inline __m512i FDP_K(words_of)(const int64_t *x)
 {
     const __m512i most = _mm512_set1_epi64(UINT16_MAX);
@@ -111,7 +109,7 @@ static inline __m512i FDP_K(high32)(__m512i a, __m512i b)
     return _mm512_mask_mov_epi32(even, 0xaaaa, odd);
 }
 
-/* Labels of 64 bits in half of them: more bits become all ones. */
+/* Converts labels of 64 bits to 32 bits; a label that does not fit becomes all ones. */
 static inline __m512i FDP_K(labels_of)(const int64_t *x)
 {
     const __m512i most = _mm512_set1_epi64(UINT32_MAX);
@@ -198,7 +196,7 @@ FDP_ALWAYS_INLINE void FDP_K(respond32_mode)(const fdp_step_t *law, const void *
     }
 }
 
-/* floor(a b / 2^64), by the four products of halves. */
+/* floor(a b / 2^64), from the four products of halves. */
 static inline __m512i FDP_K(high64x8)(__m512i a, __m512i b)
 {
     const __m512i low = _mm512_set1_epi64(UINT32_MAX);
@@ -264,8 +262,8 @@ FDP_ALWAYS_INLINE void FDP_K(respond64_mode)(const fdp_step_t *law, const void *
     }
 }
 
-/* One function for each mode; then labels of 64 bits, or as the lanes have them, read where
- * they lie, but for those of the last block. */
+/* Defines one function for each mode. Labels of 64 bits, or of the lanes' type, are read in place,
+ * except for those of the last block. */
 #define FDP_MODES(bits, label_t, type)                                                 \
     FDP_ALWAYS_INLINE void FDP_K(respond##bits##_from)(                                \
         const fdp_step_t *law, const void *from, bool narrow, label_t *label,          \
@@ -307,8 +305,8 @@ FDP_WHERE(relabel32, uint32_t, uint32_t, FDP_U32, labels32)
 #undef FDP_MODES
 #undef FDP_WHERE
 
-/* Sixteen reports of hashing. They are three vectors: words 3 i and 3 i + 1 of them are the
- * halves of a seed, 3 i + 2 is a bucket, moved. */
+/* Makes sixteen reports of hashing, which are three vectors. Words 3 i and 3 i + 1 are the halves
+ * of a seed, and word 3 i + 2 is a moved bucket. */
 static size_t FDP_K(whole_hashed)(const uint64_t *seed, const uint32_t *label,
                                   const uint32_t *move, uint32_t buckets, unsigned bits,
                                   bool lines, fdp_hashed_t *out, size_t n)

@@ -2,9 +2,9 @@
  * compiled once per level. docs/proofs/local_randomizers.md
  */
 
-/* Labels of any integer type, and label 0 up to whole blocks of 64, whose number of lanes
- * is returned. Those of more bits become one that no domain has, and sign extension makes a
- * negative number large. */
+/* Loads labels of any integer type, padded with label 0 to whole blocks of 64, and returns the
+ * number of lanes. A label that does not fit becomes one that is in no domain; sign extension makes
+ * a negative number large. */
 #define FDP_FROM(from, wide, to)                                                       \
     for (size_t i = 0; i < n; i++) {                                                   \
         const wide v = (wide)((const from *)x + at)[i], most = (to)~UINT64_C(0);       \
@@ -34,7 +34,7 @@ FDP_LABELS(labels8, uint8_t, uint16_t)
 FDP_LABELS(labels16, uint16_t, uint16_t)
 FDP_LABELS(labels32, uint32_t, uint32_t)
 
-/* floor(a b / 2^64), by 32-bit products that vectors have. */
+/* floor(a b / 2^64), from 32-bit products, which vectors have. */
 static inline uint64_t FDP_K(high64)(uint64_t a, uint64_t b)
 {
     const uint64_t low = UINT64_C(0xffffffff), a0 = a & low, a1 = a >> 32;
@@ -43,8 +43,8 @@ static inline uint64_t FDP_K(high64)(uint64_t a, uint64_t b)
     return a1 * b1 + (middle >> 32) + ((a0 * b1 + (middle & low)) >> 32);
 }
 
-/* Values below 2^63, without a comparison that could become a branch: all ones if a < b,
- * else 0, and the lesser one. */
+/* For values below 2^63, without a comparison that could become a branch: all ones if a < b, else
+ * 0; and the lesser one. */
 static inline uint64_t FDP_K(below)(uint64_t a, uint64_t b)
 {
     return (uint64_t)((int64_t)(a - b) >> 63);
@@ -82,10 +82,10 @@ static uint64_t FDP_K(settle16)(const fdp_step_t *law, const fdp_pace_t pace[2],
     return any;
 }
 
-/* A step is E = min(floor(U c), k - 1), and a report is 1 + E labels on from its own. E and
- * the fraction behind it are h = floor(u C / 2^b) times 2^-s; a lane stays open if the
- * fraction is so near 1 that unread bits may carry. Shifts of small words are products,
- * which vectors have. */
+/* The step is E = min(floor(U c), k - 1), and the report is 1 + E labels after the own label. h
+ * = floor(u C / 2^b) times 2^-s is E and a fraction. A lane stays open if the fraction is so
+ * close to 1 that unread bits may carry. Shifts of small words are written as products, which
+ * vectors have. */
 #define FDP_SMALL(type, wide, bits)                                                    \
     const type rate = (type)((fair_rate & fair) | (own_rate & ~fair));                 \
     const type h = (type)(((wide)word[g + i] * rate) >> bits);                         \
@@ -133,8 +133,8 @@ static uint64_t FDP_K(settle16)(const fdp_step_t *law, const fdp_pace_t pace[2],
         }                                                                              \
     }
 
-/* A level may have its own first stages, and do the first elements of what
- * has a function here that does none. */
+/* A level may supply its own first stages. A function here that has none may leave the first
+ * elements to the level and process the rest. */
 #ifdef FDP_HAVE_RESPOND
 #include "response_avx512.inc.h"
 #else
@@ -146,8 +146,8 @@ FDP_RESPOND(respond64, uint64_t, uint32_t, labels32, FDP_LARGE)
 FDP_RESPOND(respond16, uint16_t, uint8_t, labels8, FDP_SMALL(uint16_t, uint32_t, 16))
 FDP_RESPOND(respond32, uint32_t, uint32_t, labels32, FDP_SMALL(uint32_t, uint64_t, 32))
 
-/* Labels that stay, and what replaces those outside: floor(w k / 2^b) of a word w, from
- * which nothing is drawn where w k mod 2^b < 2^b mod k. */
+/* Keeps labels inside, and replaces those outside by floor(w k / 2^b) of a word w. The word gives
+ * nothing, and the lane is open, if w k mod 2^b < 2^b mod k. */
 #define FDP_RELABEL(name, type, wide, bits, LABELS)                                    \
     static void FDP_K(name)(const fdp_step_t *law, const void *from,                   \
                             fdp_dtype_t from_type, size_t at, size_t count,            \
@@ -185,7 +185,7 @@ static inline size_t FDP_K(whole_hashed)(const uint64_t *seed, const uint32_t *l
     return 0;
 }
 #endif
-/* Reports in an unsigned type that holds them. */
+/* Converts reports to an unsigned type that holds them. */
 #define FDP_TO(to)                                                                     \
     for (size_t i = 0; i < n; i++) {                                                   \
         ((to *)out + at)[i] = (to)report[i];                                           \
@@ -206,8 +206,8 @@ FDP_REPORTS(reports8, uint8_t)
 FDP_REPORTS(reports16, uint16_t)
 FDP_REPORTS(reports32, uint32_t)
 
-/* Reports of hashing, of users from `i` to n: seeds, and h(x) moved by 0 ... buckets - 1,
- * where h(x) = floor(z g / 2^l), z the top l bits of a x + b mod 2^32. */
+/* Writes reports of hashing for users `i` to n: the seed, and h(x) moved by 0 ... buckets - 1. h(x)
+ * = floor(z g / 2^l), where z is the top l bits of a x + b mod 2^32. */
 static inline void FDP_K(each_hashed)(const uint64_t *restrict seed,
                                       const uint32_t *restrict label,
                                       const uint32_t *restrict move, uint32_t buckets,
@@ -224,8 +224,8 @@ static inline void FDP_K(each_hashed)(const uint64_t *restrict seed,
     }
 }
 
-/* All of them. Those that are `far` go by the caches: lines that are written whole, from
- * the first that begins with a report on, need not be read. */
+/* Writes all of them. If they are `far`, the stores bypass the caches: lines that are written
+ * whole, from the first one that begins with a report, need not be read. */
 static void FDP_K(hashed)(const uint64_t *restrict seed, const uint32_t *restrict label,
                           const uint32_t *restrict move, uint32_t buckets, unsigned bits,
                           bool far, fdp_hashed_t *restrict out, size_t n)
@@ -241,8 +241,8 @@ static void FDP_K(hashed)(const uint64_t *restrict seed, const uint32_t *restric
     FDP_K(each_hashed)(seed, label, move, buckets, bits, out, begin + whole, n);
 }
 
-/* From n random words: a uniform y in the half of 0 ... K - 1 where <y, label + 1> has the
- * parity of bit i of `bits`; n a multiple of 64. */
+/* From n random words, makes a uniform y in the half of 0 ... K - 1 for which <y, label + 1> has
+ * the parity of bit i of `bits`; n is a multiple of 64. */
 #define FDP_HADAMARD(name, type, FOLD)                                                 \
     static void FDP_K(name)(const type *restrict label, const uint8_t *restrict bits,  \
                             type mask, const type *restrict word,                      \

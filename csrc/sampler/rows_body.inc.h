@@ -1,30 +1,28 @@
-/* rows_body.inc.h: the passes over one row of a clipped sum, over many short rows, and
- * over a column, compiled once per level.
- *
- * Every level gives the same integers: sixteen lanes are added in one order whatever the
- * vectors' width, every product that is added to something is exact or shows in no
- * result, so that contraction changes nothing, and rounding is the conversion's own.
- * docs/proofs/sums.md. Timing class T0: what a row holds decides what is done with it. */
+/* rows_body.inc.h: the passes over one row of a clipped sum, over many short rows, and over a
+ * column, compiled once per level. Every level gives the same integers: sixteen lanes are added in
+ * the same order whatever the width of the vectors; every product that is added to something is
+ * exact or affects no result, so contraction changes nothing; and only conversions round.
+ * docs/proofs/sums.md. Timing class T0: the processing of a row depends on its values. */
 
-/* gcc keeps sums in registers if it is told to. */
+/* Without this, gcc keeps sums in memory instead of registers. */
 #if defined(__clang__)
 #define FDP_UNROLL _Pragma("unroll")
 #else
 #define FDP_UNROLL _Pragma("GCC unroll 8")
 #endif
-#define FDP_SUMS 16 /* lanes of a sum: more than the additions that are under way at once */
+#define FDP_SUMS 16 /* lanes of a sum: more than the number of additions in flight */
 #define FDP_LANES (FDP_VECTOR / 8)
-#define FDP_ACROSS (FDP_SUMS / FDP_LANES) /* vectors that hold them */
+#define FDP_ACROSS (FDP_SUMS / FDP_LANES) /* vectors that hold the lanes */
 
 typedef double FDP_K(reals) __attribute__((vector_size(FDP_VECTOR)));
 typedef int64_t FDP_K(longs) __attribute__((vector_size(FDP_VECTOR)));
 typedef int32_t FDP_K(ints) __attribute__((vector_size(FDP_VECTOR / 2)));
 typedef float FDP_K(floats) __attribute__((vector_size(FDP_VECTOR / 2)));
 
-/* Of vectors: doubles as the nearest integers (ties to even) or as those towards 0, beyond
- * 31 bits as some integer of more than 30; wider lanes (gcc 12 takes vectors of 8 apart to
- * convert them); v where it is above (below) the bound, else the bound, for NaN, too; and
- * squares of lanes of 32 bits. */
+/* Operations on vectors: doubles to the nearest integers (ties to even), or truncated toward 0; a
+ * double beyond 31 bits gives some integer of more than 30 bits; conversion to wider lanes (gcc 12
+ * converts vectors of 8 lane by lane); the larger (lesser) of v and the bound, and the bound if v
+ * is NaN; and squares of 32-bit lanes. */
 #if FDP_VECTOR == 64
 #define FDP_NEAREST(v) (FDP_K(ints))_mm512_cvtpd_epi32((__m512d)(v))
 #define FDP_TOWARDS_0(v) (FDP_K(ints))_mm512_cvttpd_epi32((__m512d)(v))
@@ -75,7 +73,7 @@ static inline FDP_K(reals) FDP_K(either)(FDP_K(longs) mask, FDP_K(reals) a, FDP_
 }
 #endif
 
-/* Entries i, i + 1, ... of a row of doubles, or of floats if it is `single`. */
+/* Entries i, i + 1, ... of a row of doubles, or of floats if `single`. */
 static inline FDP_K(reals) FDP_K(entries)(const void *x, int single, size_t i)
 {
     FDP_K(reals) v;
@@ -88,7 +86,7 @@ static inline FDP_K(reals) FDP_K(entries)(const void *x, int single, size_t i)
     return v;
 }
 
-/* The same near the end of the row, which has n entries: zeros behind it. */
+/* The same near the end of a row of n entries, followed by zeros. */
 static inline FDP_K(reals) FDP_K(last_entries)(const void *x, int single, size_t i,
                                                size_t n)
 {
@@ -125,7 +123,7 @@ static inline FDP_K(reals) FDP_K(magnitude)(FDP_K(reals) v)
     return (FDP_K(reals))((FDP_K(longs))v & INT64_MAX);
 }
 
-/* Sixteen lanes to one: lane l takes lane l + 8, then l + 4, l + 2 and l + 1. */
+/* Adds sixteen lanes: lane l and lane l + 8, then l + 4, l + 2 and l + 1. */
 static inline double FDP_K(fold)(const FDP_K(reals) *sum)
 {
 #if FDP_VECTOR == 64
@@ -151,8 +149,9 @@ static inline double FDP_K(fold)(const FDP_K(reals) *sum)
 #endif
 }
 
-/* Adds squares (or magnitudes) to sum. A square of a double is that of head + rest, of
- * 26 and 27 bits: both products are exact; rest^2 is left out. That of a float is exact. */
+/* Adds squares (or magnitudes) to sum. A double is split into head + rest, of 26 and 27 bits, so
+ * that the products head^2 and head rest are exact; rest^2 is left out. The square of a float is
+ * exact. */
 static inline void FDP_K(measure)(FDP_K(reals) v, int single, int squares,
                                   FDP_K(reals) *sum, FDP_K(reals) *cross)
 {
@@ -191,9 +190,9 @@ static inline double FDP_K(measure_row)(const void *x, int single, int squares, 
                               : FDP_K(fold)(sum);
 }
 
-/* Sum of squares of the row (or of magnitudes) but for (n + 16) 2^-53 of it. Exact
- * products need entries above 2^-100: those below show in no sum of 2^-150 or more, and
- * a smaller one, or one that is not finite, the caller does not use. */
+/* The sum of the squares (or magnitudes) of a row, with a relative error of at most (n + 16) 2^-53.
+ * The products are exact for entries above 2^-100; smaller entries do not affect a sum of 2^-150 or
+ * more. The caller ignores smaller sums, and sums that are not finite. */
 static double FDP_K(rows_measure)(const void *x, int single, int squares, size_t n)
 {
     if (single) {
@@ -238,8 +237,8 @@ static inline double FDP_K(round_row)(const void *x, int single, double r, int n
     return FDP_K(fold)(sum);
 }
 
-/* z = x r in integers, with room for a multiple of 16; returns the sum of their squares
- * (or magnitudes) as a double, exact up to 2^53 and else but for n 2^-53 of it. */
+/* z = x r in integers, with room for a multiple of 16. Returns the sum of their squares (or
+ * magnitudes) as a double: exact up to 2^53, else with a relative error of at most n 2^-53. */
 static double FDP_K(rows_round)(const void *x, int single, double r, int nearest,
                                 int squares, int32_t *z, size_t n)
 {
@@ -254,7 +253,7 @@ static double FDP_K(rows_round)(const void *x, int single, double r, int nearest
                    : FDP_K(round_row)(x, 0, r, 0, 1, z, n);
 }
 
-/* Adds rows of n entries, `apart` each from the next, to total. */
+/* Adds rows of n entries to total; the rows are `apart` entries apart. */
 static void FDP_K(rows_add)(const int32_t *z, size_t apart, size_t rows, int64_t *total,
                             size_t n)
 {
@@ -276,13 +275,14 @@ static void FDP_K(rows_add)(const int32_t *z, size_t apart, size_t rows, int64_t
     }
 }
 
-/* Takes n short rows of d entries apart: entry i of row r goes to y[i stride + r]. */
+/* Transposes n short rows of d entries: entry i of row r goes to y[i stride + r]. */
 static void FDP_K(rows_apart)(const void *x, int single, size_t d, double *y,
                               size_t stride, size_t n)
 {
     const float *f = x;
     const double *g = x;
-    if (d == 1 && single) { /* neighbors: converted in vectors, as at a stride they are not */
+    if (d == 1 && single) { /* entries are adjacent: convert them in vectors; with a stride this
+                             * is not possible */
         for (size_t r = 0; r < n; r++) {
             y[r] = (double)f[r];
         }
@@ -301,8 +301,8 @@ static void FDP_K(rows_apart)(const void *x, int single, size_t d, double *y,
     }
 }
 
-/* Many short rows at once, a lane for each: entry i of row r is y[i stride + r], n rows,
- * a multiple of 8. What rows_measure gives, from the same sums in the same order. */
+/* The same result as rows_measure, for many short rows at once, a lane for each: entry i of row r
+ * is y[i stride + r]. There are n rows, a multiple of 8. The sums are made in the same order. */
 static void FDP_K(rows_measure_many)(const double *y, int squares, int single, size_t d,
                                      size_t stride, double *measure, size_t n)
 {
@@ -333,8 +333,9 @@ static void FDP_K(rows_measure_many)(const double *y, int squares, int single, s
     }
 }
 
-/* z = y factor in integers, of each row by its own factor: to nearest where that is
- * `scale`, else towards 0, and 0 where it is 0. Writes sums as rows_round returns. */
+/* z = y factor in integers; each row has its own factor. Rounds to nearest if the factor is
+ * `scale`, else toward 0; the result is 0 if the factor is 0. Writes the sums that rows_round
+ * returns. */
 static void FDP_K(rows_round_many)(const double *y, const double *factor, double scale,
                                    int squares, size_t d, size_t stride, int32_t *z,
                                    double *sum, size_t n)
@@ -358,7 +359,7 @@ static void FDP_K(rows_round_many)(const double *y, const double *factor, double
     }
 }
 
-/* Entries by themselves: y scale in integers, held to [-most, most], 0 for NaN. */
+/* Clamps each entry: y scale in integers, clamped to [-most, most]; 0 for NaN. */
 static void FDP_K(rows_cube)(const double *y, double scale, double most, int32_t *z,
                              size_t n)
 {
@@ -375,8 +376,8 @@ static void FDP_K(rows_cube)(const double *y, double scale, double most, int32_t
     }
 }
 
-/* Of t in [-1, 1] and `twice` = 2^(bits + 1): floor(t twice/2 + 1/2), exactly. Added to
- * 1.5 2^52 a double's last place is 1, and the product is exact. */
+/* For t in [-1, 1] and `twice` = 2^(bits + 1): floor(t twice/2 + 1/2), exactly. After adding 1.5
+ * 2^52, a double's last place is 1; the product is exact. */
 static inline FDP_K(longs) FDP_K(placed)(FDP_K(reals) t, FDP_K(reals) twice)
 {
     const double unit = 0x1.8p52;
@@ -388,15 +389,15 @@ static inline FDP_K(longs) FDP_K(placed)(FDP_K(reals) t, FDP_K(reals) twice)
         _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
 #else
     const FDP_K(reals) nearest = t * twice + unit;
-    /* True is -1. */
+    /* true is -1 */
     const FDP_K(longs) floored =
         (FDP_K(longs))nearest + (FDP_K(longs))(nearest - unit > t * twice);
 #endif
     return (floored - (origin - 1)) >> 1;
 }
 
-/* Whether the bounds are the first and the last place, as all beyond them then are, so
- * that values need not be clamped first. */
+/* Whether the bounds are the first and the last place. Then values beyond the bounds get these
+ * places, and need not be clamped first. */
 static inline int FDP_K(spans)(const fdp_column_t *c)
 {
     const double twice = (double)(INT64_C(2) << c->bits);
@@ -404,8 +405,8 @@ static inline int FDP_K(spans)(const fdp_column_t *c)
            (c->low - c->center) * c->inverse * twice < 1 - twice;
 }
 
-/* u = floor((x - center) inverse 2^bits + 1/2), held to [-2^bits, 2^bits], and
- * round(u^2 / 2^bits), halves up; both 0 for NaN, which is not `there`. */
+/* u = floor((x - center) inverse 2^bits + 1/2), clamped to [-2^bits, 2^bits], and round(u^2 /
+ * 2^bits), halves up. Both are 0 for NaN, which does not count as `there`. */
 FDP_ALWAYS_INLINE FDP_K(longs) FDP_K(units)(const fdp_column_t *c, int clamp,
                                             FDP_K(reals) v, FDP_K(longs) *there,
                                             FDP_K(longs) *square)
@@ -423,8 +424,8 @@ FDP_ALWAYS_INLINE FDP_K(longs) FDP_K(units)(const fdp_column_t *c, int clamp,
     return u;
 }
 
-/* Of each value whether it is there, u, and the square less 2^bits/2. The arrays are
- * filled up to a multiple of 8. */
+/* For each value: whether it is there, u, and the square minus 2^bits/2. The arrays are padded to a
+ * multiple of 8. */
 static void FDP_K(column)(const fdp_column_t *column, const double *restrict x,
                           int64_t *restrict present, int64_t *restrict u,
                           int64_t *restrict square, size_t n)
@@ -464,7 +465,7 @@ FDP_ALWAYS_INLINE void FDP_K(add_column)(const fdp_column_t *column, int clamp,
     }
 }
 
-/* The same added up at once, n a multiple of 8. */
+/* The sums of these; n is a multiple of 8. */
 static void FDP_K(column_total)(const fdp_column_t *column, const double *x,
                                 int64_t total[3], size_t n)
 {

@@ -1,12 +1,10 @@
-/* selection_body.inc.h: gaps of scores and weights exp(-gap), compiled once per level.
- *
- * Everything is relative to a reference score, whose choice changes no law: a common
- * factor of all weights. Subnormal operands may count as 0 (the driver asks the
- * processor for that, so that they cost no time). Bounds: docs/proofs/selection.md.
- */
+/* selection_body.inc.h: gaps of scores and weights exp(-gap), compiled once per level. Everything
+ * is relative to a reference score. Its choice changes no law, because it is a common factor of all
+ * weights. Subnormal operands may count as 0; the driver sets the processor to that mode, so that
+ * they take no extra time. Bounds: docs/proofs/selection.md. */
 
 #define FDP_ONES ~UINT64_C(0)
-#ifndef FDP_MASK /* where loops become vectors, choices do not become branches */
+#ifndef FDP_MASK /* if these loops are vectorized, choices do not become branches */
 #define FDP_MASK(c) ((c) ? FDP_ONES : 0)
 #define FDP_LESSER(a, b) ((a) < (b) ? (a) : (b))
 #define FDP_LARGER(a, b) ((a) > (b) ? (a) : (b))
@@ -16,14 +14,14 @@
 #endif
 #define FDP_DOUBLE_MOST 0x1.fffffffffffffp1023
 
-/* a where the mask is set, else b. */
+/* a if the mask is set, else b. */
 static inline double FDP_K(choose)(uint64_t mask, double a, double b)
 {
     return fdp_bits_double((fdp_double_bits(a) & mask) | (fdp_double_bits(b) & ~mask));
 }
 
-/* The level's vectors: left to itself, gcc turns some of these choices of doubles into
- * branches, which tell of the keys. Masks have all bits of a lane set, or none. */
+/* Explicit vectors of the level. Otherwise gcc compiles some of these choices of doubles to
+ * branches, which would reveal keys. A mask has all bits of a lane set, or none. */
 typedef double FDP_K(doubles) __attribute__((vector_size(8 * FDP_WIDTH)));
 typedef int64_t FDP_K(masks) __attribute__((vector_size(8 * FDP_WIDTH)));
 
@@ -31,7 +29,7 @@ typedef uint64_t FDP_K(units) __attribute__((vector_size(8 * FDP_WIDTH)));
 
 #define FDP_PARTS (FDP_LANES / FDP_WIDTH)
 
-/* The lesser and the larger; b if one is no number. */
+/* The lesser and the larger one; b if either is NaN. */
 #if FDP_X86_64 && FDP_WIDTH == 8
 #define FDP_LEAST(a, b) (FDP_K(doubles))_mm512_min_pd((__m512d)(a), (__m512d)(b))
 #define FDP_MOST(a, b) (FDP_K(doubles))_mm512_max_pd((__m512d)(a), (__m512d)(b))
@@ -73,7 +71,7 @@ static fdp_score_t FDP_K(largest_f64)(const void *from, const uint64_t *lost, si
             if (lost != NULL) {
                 FDP_K(units) gone;
                 memcpy(&gone, lost + at, sizeof gone);
-                v = (FDP_K(doubles))((FDP_K(units))v | gone); /* no number */
+                v = (FDP_K(doubles))((FDP_K(units))v | gone); /* a NaN */
             }
             lane[p] = FDP_MOST(v, lane[p]);
         }
@@ -145,15 +143,16 @@ static void FDP_K(weigh)(const double *restrict gap, size_t n, double *restrict 
     FDP_K(sum_lanes)(weight, n, lane);
 }
 
-/* The bits of base weights, of subnormal ones (operations may count them as 0) those of as
- * many units of 2^-1074, and their exponents, that of a 0 below those of all others. */
+/* The bits of base weights and their exponents. For subnormal weights (which operations may treat
+ * as 0), the bits are those of the weight in units of 2^-1074. The exponent of 0 is below all
+ * others. */
 static inline FDP_K(units) FDP_K(take_apart)(const double *weight,
                                              FDP_K(doubles) *exponent)
 {
     const uint64_t one = UINT64_C(1) << 52, at_one = 0x4330000000000000u;
     FDP_K(units) bits;
     memcpy(&bits, weight, sizeof bits);
-    bits &= ~UINT64_C(0) >> 1; /* -0 */
+    bits &= ~UINT64_C(0) >> 1; /* removes the sign of -0 */
     const FDP_K(units) small = (FDP_K(units))((FDP_K(masks))(bits - one) >> 63);
     const FDP_K(doubles) scaled = (FDP_K(doubles))((bits & small) | at_one) - 0x1p52;
     bits = (bits & ~small) | ((FDP_K(units))scaled & small);
@@ -177,7 +176,7 @@ static void FDP_K(split)(double *weight, size_t n, double top, double *exponent)
     }
 }
 
-/* Gaps up to 2^14 here: weights differ by powers of two up to 2^8800. */
+/* Gaps up to 2^14 matter here, because weights may differ by a factor of up to 2^8800. */
 static double FDP_K(weigh_scaled)(const double *restrict gap,
                                   const double *restrict mantissa,
                                   const double *restrict exponent, size_t n,

@@ -13,7 +13,7 @@
 
 #define FDP_K(name) FDP_JOIN(fdp_##name, portable)
 #define FDP_LEVEL portable
-#if FDP_X86_64 /* SSE2 cannot compare 64-bit integers: these loops stay scalar */
+#if FDP_X86_64 /* SSE2 cannot compare 64-bit integers, so these loops are not vectorized */
 #define FDP_MASK(c) fdp_mask(c)
 #endif
 #define FDP_WIDTH 2 /* doubles of a vector */

@@ -1,5 +1,5 @@
-/* selection_vbmi.c: the kernels of private selection for AVX-512 of the VBMI level, whose
- * products of 52 bits (IFMA) add what they are added to. */
+/* selection_vbmi.c: the kernels of private selection for the VBMI level of AVX-512. It has 52-bit
+ * products with addition in one instruction (IFMA). */
 #include "../base/config.h"
 
 #if FDP_X86_64

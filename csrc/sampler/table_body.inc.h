@@ -1,5 +1,5 @@
-/* table_body.inc.h: one level's row of the table, after all bodies. FDP_BYTE names
- * the kernels that look bytes up: a level above may have its own. */
+/* table_body.inc.h: one level's row of the kernel table; included after all bodies. FDP_BYTE names
+ * the byte look-up kernels, which a higher level may replace by its own. */
 
 const fdp_kernels_t FDP_BYTE(kernels) = {
     .add_wide = FDP_K(add_wide),

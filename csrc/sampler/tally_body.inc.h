@@ -1,12 +1,11 @@
-/* tally_body.inc.h: counting public reports, and sums of losses, compiled once per level.
- * Timing class T0: reports and laws are what everyone may see. */
+/* tally_body.inc.h: counts of public reports, and sums of losses, compiled once per level. Timing
+ * class T0: reports and laws are public. */
 
 typedef uint32_t FDP_K(lane8) __attribute__((vector_size(32), aligned(4)));
 typedef int32_t FDP_K(mask8) __attribute__((vector_size(32), aligned(4)));
 
-/* What four users' reports support, added to count[v] for n (a multiple of 8)
- * categories from `start` on. User u supports v if
- * slope v + offset < limit as signed numbers (fdp_support_t). */
+/* Adds the support of four users' reports to count[v], for n (a multiple of 8) categories from
+ * `start` on. User u supports v if slope v + offset < limit, as signed numbers (fdp_support_t). */
 static void FDP_K(support4)(const fdp_support_t user[4], uint32_t start,
                             uint32_t *restrict count, size_t n)
 {
@@ -32,12 +31,12 @@ static void FDP_K(support4)(const fdp_support_t user[4], uint32_t start,
 }
 
 typedef uint64_t FDP_K(lanes) __attribute__((vector_size(FDP_VECTOR)));
-/* The same wherever it lies: gcc 12 copies 32 bytes in halves by way of the stack. */
+/* The same vector at any address: gcc 12 copies 32 bytes in halves, by way of the stack. */
 typedef FDP_K(lanes) FDP_K(lanes_at) __attribute__((aligned(1), may_alias));
 #define FDP_AT(p) (*(FDP_K(lanes_at) *)(void *)(p))
 #define FDP_FROM(p) (*(const FDP_K(lanes_at) *)(const void *)(p))
 
-/* sum and carry of three bits in every position; sum may be one of them */
+/* The sum and carry of three bits in every position; sum may be one of the inputs. */
 #ifndef FDP_ADD3
 #define FDP_ADD3(a, b, c, sum, carry)                                     \
     do {                                                                  \
@@ -47,7 +46,7 @@ typedef FDP_K(lanes) FDP_K(lanes_at) __attribute__((aligned(1), may_alias));
     } while (0)
 #endif
 
-/* Two more rows for what counts ones: the carry counts twos. */
+/* Adds two more rows to the count of ones; the carry counts twos. */
 #define FDP_TWO(carry, k)                                             \
     do {                                                              \
         const FDP_K(lanes) even = FDP_FROM(row + (k) * stride + w);       \
@@ -69,9 +68,9 @@ typedef FDP_K(lanes) FDP_K(lanes_at) __attribute__((aligned(1), may_alias));
         FDP_ADD3(four, a4, b4, four, carry);  \
     } while (0)
 
-/* Adds the bits of 16 rows of n bytes, a multiple of 64, `stride` apart, to counters of 8
- * bits in planes: bit p of the count of a column is that of the column in plane p, which
- * begins at byte p n. */
+/* Adds the bits of 16 rows of n bytes (a multiple of 64), `stride` apart, to 8-bit counters
+ * stored in planes: bit p of a column's counter is the column's bit in plane p, which begins at
+ * byte p n. */
 static void FDP_K(columns16)(const uint8_t *restrict row, size_t stride,
                              uint8_t *restrict plane, size_t n)
 {
@@ -98,8 +97,8 @@ static void FDP_K(columns16)(const uint8_t *restrict row, size_t stride,
 #undef FDP_TWO
 #undef FDP_ADD3
 
-/* Transposes, in each group of 2 x 2 of 8 x 8 parts of `bits` bits (the word's number and
- * the part's place in it), what lies beside the diagonal. */
+/* One step of a transposition: in each group of 2 x 2 parts of `bits` bits (indexed by the word's
+ * number and the part's place in it), exchanges the two parts that are not on the diagonal. */
 FDP_ALWAYS_INLINE void FDP_K(exchange)(FDP_K(lanes) word[8], size_t apart, int bits,
                                        uint64_t low)
 {
@@ -112,8 +111,8 @@ FDP_ALWAYS_INLINE void FDP_K(exchange)(FDP_K(lanes) word[8], size_t apart, int b
     }
 }
 
-/* Adds what the planes hold (columns16) to the counts of their columns; the first column
- * is a byte's highest bit. */
+/* Adds the counters of the planes (columns16) to the counts of their columns. The first column of a
+ * byte is its highest bit. */
 static void FDP_K(columns_add)(const uint8_t *restrict plane, size_t n,
                                int64_t *restrict count, size_t columns)
 {
@@ -140,7 +139,7 @@ static void FDP_K(columns_add)(const uint8_t *restrict plane, size_t n,
         FDP_K(exchange)(back, 1, 8, UINT64_C(0x00ff00ff00ff00ff));
         FDP_K(exchange)(back, 2, 16, UINT64_C(0x0000ffff0000ffff));
         FDP_K(exchange)(back, 4, 32, UINT64_C(0x00000000ffffffff));
-        /* Word k has the counts of byte k in the order of columns. */
+        /* Word k has the counts of byte k in the order of the columns. */
         memcpy(sum, back, sizeof sum);
         const size_t left = columns - 8 * w, whole = left / 8;
         int64_t *to = count + 8 * w;
@@ -159,7 +158,7 @@ static void FDP_K(columns_add)(const uint8_t *restrict plane, size_t n,
     }
 }
 
-/* What stands `apart` lanes away, and which lanes are the second of their pairs. */
+/* The lanes that are `apart` lanes away, and which lanes are the second of their pairs. */
 #if defined(__clang__)
 #define FDP_SWAP(x, ...) __builtin_shufflevector(x, x, __VA_ARGS__)
 #else
@@ -188,7 +187,7 @@ static void FDP_K(columns_add)(const uint8_t *restrict plane, size_t n,
         x = swapped + ((x ^ second) - second);          \
     }
 
-/* The passes at distances below that of vectors. */
+/* The passes whose distance is shorter than a vector. */
 FDP_ALWAYS_INLINE FDP_K(lanes) FDP_K(across)(FDP_K(lanes) x)
 {
     FDP_ACROSS(FDP_LEVEL_ACROSS)
@@ -200,8 +199,8 @@ FDP_ALWAYS_INLINE FDP_K(lanes) FDP_K(across)(FDP_K(lanes) x)
 #undef FDP_ACROSS
 #undef FDP_LEVEL_ACROSS
 
-/* The passes at `half` and, of the first `radix` (2, 4, 8) multiples, in registers; with
- * `inside` those within vectors, too. */
+/* The passes at distance `half` and its multiples, as many as `radix` (2, 4, 8) has factors of two,
+ * in registers; with `inside` also those within vectors. */
 FDP_ALWAYS_INLINE void FDP_K(walsh)(uint64_t *a, size_t n, size_t half, size_t radix,
                                     bool inside)
 {
@@ -228,8 +227,8 @@ FDP_ALWAYS_INLINE void FDP_K(walsh)(uint64_t *a, size_t n, size_t half, size_t r
     }
 }
 
-/* The passes of the Walsh-Hadamard transform of n words (a power of 2) at distances from
- * `half` (1, or 64 and more) on, three in one where there are three left; sums wrap. */
+/* The passes of the Walsh-Hadamard transform of n words (a power of 2), at distances from `half`
+ * (1, or 64 and more) on; three passes at once if three are left. Sums wrap. */
 static void FDP_K(butterflies)(uint64_t *a, size_t n, size_t half)
 {
     const size_t lanes = FDP_VECTOR / 8;
@@ -258,7 +257,7 @@ static void FDP_K(butterflies)(uint64_t *a, size_t n, size_t half)
 #undef FDP_AT
 #undef FDP_FROM
 
-/* sum[i] += table[the first bits of the hash of x[i]]; `shift` bits do not count. */
+/* sum[i] += table[the first bits of the hash of x[i]]; the last `shift` bits are ignored. */
 static void FDP_K(sketch_row)(const fdp_function_t *words, uint32_t shift,
                               const int64_t *restrict table, const uint64_t *restrict x,
                               int64_t *restrict sum, size_t n)
@@ -269,7 +268,7 @@ static void FDP_K(sketch_row)(const fdp_function_t *words, uint32_t shift,
     }
 }
 
-/* count[i] += how many of four seeded reports support x[i]. */
+/* count[i] += the number of the four seeded reports that support x[i]. */
 static void FDP_K(seeded4)(const fdp_seeded_t user[4], const uint64_t *restrict x,
                            int64_t *restrict count, size_t n)
 {
@@ -284,10 +283,10 @@ static void FDP_K(seeded4)(const fdp_seeded_t user[4], const uint64_t *restrict 
     }
 }
 
-/* out[j] = mass[j] (e^x[j] - 1), x <= 0. As 2^k (e^r - 1) + (2^k - 1) with |r| <= ln(2)/2
- * and k <= 0, Taylor's series of 14 terms for e^r - 1: within 3 units of 2^-52 relatively,
- * also next to 0, where k = 0 and r = x (theorem 18 of
- * docs/proofs/numerical_accounting.md). Below -700 it is -1 to all digits. */
+/* out[j] = mass[j] (e^x[j] - 1) for x <= 0. It is computed as 2^k (e^r - 1) + (2^k - 1) with |r| <=
+ * ln(2)/2 and k <= 0, with a Taylor series of 14 terms for e^r - 1. The relative error is at most 3
+ * units of 2^-52, also near 0, where k = 0 and r = x (theorem 18 of
+ * docs/proofs/numerical_accounting.md). Below -700, e^x - 1 is -1 to all digits. */
 static void FDP_K(fall)(const double *x, const double *mass, double *out, size_t n)
 {
     FDP_INDEPENDENT

@@ -55,7 +55,7 @@ FDP_ALWAYS_INLINE void fdp_look_open(fdp_look_t *t, const uint8_t *table, size_t
     }
 }
 
-/* A lookup beyond a table yields 0 (tbl) or what was there (tbx). */
+/* An index beyond a table gives 0 (tbl) or the old value (tbx). */
 FDP_ALWAYS_INLINE fdp_b16_t fdp_look(const fdp_look_t *t, size_t entries, fdp_b16_t i)
 {
     if (entries == 32) {
@@ -105,9 +105,9 @@ FDP_ALWAYS_INLINE fdp_b16_t fdp_zip_high(fdp_b16_t a, fdp_b16_t b)
 
 #else
 
-/* The parts of a table, which shuffles add up: an index below a part yields 0 or, on
- * x86-64, an entry of its low four bits from 16 k on, so that parts are kept there as
- * differences (exclusive or) from the part before. */
+/* The parts of a table, whose shuffles are added. An index below a part gives 0 or, on x86-64, an
+ * entry at its low four bits from 16 k on. So on x86-64 each part is stored as the difference
+ * (exclusive or) from the part before. */
 typedef struct {
     fdp_b16_t part[8];
 } fdp_look_t;

@@ -1,8 +1,8 @@
-/* words_avx512.h: two tables of bytes as one of 16-bit words, for AVX-512 without byte
- * permutes: 64 words are one permutation of two registers, which takes the low six bits
- * of its indices by itself. Included inside an AVX-512 target region. */
+/* words_avx512.h: stores two byte tables as one table of 16-bit words, for AVX-512 without byte
+ * permutes. One permutation of two registers looks up 64 words; it uses only the low six bits of an
+ * index. Include it inside an AVX-512 target region. */
 
-/* Words one[c] | two[c] << 8 for 32 columns from c on. */
+/* The words one[c] | two[c] << 8 of 32 columns from c on. */
 static inline __m512i fdp_words_load(const uint8_t *one, const uint8_t *two, size_t c)
 {
     const __m512i low =
@@ -12,7 +12,7 @@ static inline __m512i fdp_words_load(const uint8_t *one, const uint8_t *two, siz
     return _mm512_or_si512(low, _mm512_slli_epi16(high, 8));
 }
 
-/* Of `entries` words, in registers of 32 each, those at 32 indices. */
+/* Looks up 32 indices in a table of `entries` words, stored in registers of 32 each. */
 FDP_ALWAYS_INLINE __m512i fdp_words_at(const __m512i *words, size_t entries, __m512i index)
 {
     if (entries == 32) {
@@ -32,7 +32,7 @@ FDP_ALWAYS_INLINE __m512i fdp_words_at(const __m512i *words, size_t entries, __m
         half, _mm512_test_epi16_mask(index, _mm512_set1_epi16(128)), other);
 }
 
-/* Both tables at 64 indices. */
+/* Looks up 64 indices in both tables. */
 FDP_ALWAYS_INLINE void fdp_words_look(const __m512i *words, size_t entries, __m512i index,
                                       __m512i *one, __m512i *two)
 {
