@@ -1,4 +1,4 @@
-/* digits_v128.c: digit kernels for vectors of 16 bytes with tables of bytes. */
+/* digits_v128.c: digit kernels for vectors of 16 bytes with byte tables. */
 #include "../base/config.h"
 
 #include <string.h>
@@ -118,13 +118,13 @@ FDP_ALWAYS_INLINE void put_at(uint8_t *to, fdp_b16_t *x, fdp_b16_t special, uint
     }
 }
 
-/* All ones in the lanes of 16 bits, and what special lanes up to each count to, modulo
- * 256, from the last lane's of `before` on. */
+/* `spread` converts 16 bits to lanes that are all ones or zero. `counted` gives, for each lane, the
+ * number of special lanes up to it, modulo 256; it continues from the last lane of `before`. */
 FDP_ALWAYS_INLINE fdp_b16_t spread(uint64_t bits)
 {
     const fdp_b16_t byte = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1};
     const fdp_b16_t bit = {1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128};
-    const fdp_words_t low = {bits, 0}; /* no load of what was just stored */
+    const fdp_words_t low = {bits, 0}; /* avoids loading what was just stored */
     return (fdp_b16_t)((fdp_swizzle((fdp_b16_t)low, byte) & bit) == bit);
 }
 
@@ -138,9 +138,9 @@ FDP_ALWAYS_INLINE fdp_b16_t counted(fdp_b16_t special, fdp_b16_t before)
     return fdp_swizzle(before, (lane & 0) + 15) - sum;
 }
 
-/* Tilted digits (digits_tilt.inc.h says what they are), 16 lanes at a time. Each lane finds
- * the entry of its rank, special or not, in tables of bytes: of the first two of a value,
- * and of the low word's. */
+/* Tilted digits (explained in digits_tilt.inc.h), 16 lanes at a time. Each lane, special or not,
+ * looks up the entry of its rank in byte tables: the two bytes of a value, and those of the low
+ * word. */
 FDP_ALWAYS_INLINE void FDP_K(tilt_by)(const fdp_digits_t *law, const uint8_t *word,
                                       size_t stride, const fdp_whole_t *list, size_t rank,
                                       const uint64_t *mask, int16_t *value, void *low,
@@ -182,7 +182,7 @@ FDP_ALWAYS_INLINE void FDP_K(tilt_by)(const fdp_digits_t *law, const uint8_t *wo
 #undef HALF
             const fdp_h8_t sign = (fdp_h8_t)(v >> 15), size = (fdp_h8_t)v ^ sign;
             const fdp_s8_t away = (fdp_s8_t)(2 * (d & kept) + (uint16_t)(step - 256));
-            /* 0, and so t, in the nearer half */
+            /* 0 in the nearer half, so t is 0 there, too */
             const fdp_h8_t far = (fdp_h8_t)(away & (fdp_s8_t)(away > 0));
             const fdp_h8_t t = fdp_high_product((2 * size + 1) * far, slope);
             const fdp_h8_t flip = (fdp_h8_t)((fdp_s8_t)u < (fdp_s8_t)t) & 0xff;
