@@ -65,6 +65,8 @@ function rational(text) {
   return [BigInt(a), BigInt(b)];
 }
 
+/** A probability that is a double, as a multiple of 2^-53. */
+const real = (t) => [BigInt(Math.floor(t * 2 ** 53)), 1n << 53n];
 const complement = ([a, b]) => [b - a, b];
 const bitsOf = (n) => (n === 0 ? 0 : BigInt(n).toString(2).length);
 const hex = (bytes) => Array.from(bytes, (b) => b.toString(16).padStart(2, "0")).join("");
@@ -196,6 +198,117 @@ export function bytesOf(value) {
   return new TextEncoder().encode(typeof value === "string" ? value : "");
 }
 
+/** The numbers of a row; what is no number becomes NaN. */
+function rowOf(value, dimension) {
+  if (value?.length !== dimension) throw new RangeError(`a value must be ${dimension} numbers`);
+  return Array.from(value, Number);
+}
+
+// ---- vectors ----------------------------------------------------------------------
+
+/** The 16 words of a ChaCha20 block: key of 8 words, counter below 2^32, nonce 0. */
+function chacha(key, counter) {
+  const start = [0x61707865, 0x3320646e, 0x79622d32, 0x6b206574, ...key, counter, 0, 0, 0];
+  const x = Uint32Array.from(start);
+  const add = (to, plus, turned, by) => {
+    x[to] += x[plus];
+    const mixed = x[turned] ^ x[to];
+    x[turned] = (mixed << by) | (mixed >>> (32 - by));
+  };
+  const quarter = (a, b, c, d) => {
+    add(a, b, d, 16);
+    add(c, d, b, 12);
+    add(a, b, d, 8);
+    add(c, d, b, 7);
+  };
+  for (let round = 0; round < 10; round += 1) {
+    for (let i = 0; i < 4; i += 1) quarter(i, 4 + i, 8 + i, 12 + i);
+    for (let i = 0; i < 4; i += 1)
+      quarter(i, 4 + ((i + 1) % 4), 8 + ((i + 2) % 4), 12 + ((i + 3) % 4));
+  }
+  return x.map((word, i) => word + start[i]);
+}
+
+/** Phi(-x) / phi(x), for x >= 0: a series near 0, else a continued fraction. */
+function mills(x) {
+  if (x < 2) {
+    let [term, sum] = [x, x];
+    for (let k = 3; term > 1e-18 * sum; k += 2) {
+      term *= (x * x) / k;
+      sum += term;
+    }
+    return Math.sqrt(Math.PI / 2) * Math.exp((x * x) / 2) - sum;
+  }
+  let value = x;
+  for (let k = 160; k > 0; k -= 1) value = x + k / value;
+  return 1 / value;
+}
+
+let table = null;
+
+/** The 65,536 sizes of entries of VectorResponse's rows. */
+export function sizes() {
+  if (table !== null) return table;
+  const made = new Int16Array(65536);
+  const phi = (x) => Math.exp((-x * x) / 2) / Math.sqrt(2 * Math.PI);
+  for (const [start, reach] of [[0, 1 / 2], [32768, 1 / 512]]) {
+    let x = 6;
+    let before = 0;
+    for (let i = 1; i <= 32768; i += 1) {
+      const chance = (i * reach) / 32768;
+      // Newton's method on the logarithm: after a step of 1e-7 the next is below 1e-13.
+      for (let step = 1; Math.abs(step) > 1e-7; ) {
+        step = Math.log((mills(x) * phi(x)) / chance) * mills(x);
+        x += step;
+      }
+      made[start + i - 1] = Math.round((((phi(x) - before) * 32768) / reach) * 4096);
+      before = phi(x);
+    }
+  }
+  // An engine may round exp and log as it likes.
+  const sum = made.reduce((hash, size) => (Math.imul(hash, 31) + size) | 0, 0);
+  if (sum !== 1183505841) throw new Error("this engine's exp and log are too inexact");
+  table = made;
+  return table;
+}
+
+/** The number of the row of a seed that `rank` others have larger products than. */
+export function rowNumber(seed, words, direction, rank) {
+  const size = sizes();
+  const key = [Number(seed & LOW), Number(seed >> 32n), 0, 0, 0, 0, 0, 0];
+  const stream = chacha(key, 0).subarray(0, 8);
+  const products = new Float64Array(words); // integers below 2^53
+  let blocks = [];
+  for (let e = 0; e < words * direction.length; e += 1) {
+    const r = e % 256;
+    if (r === 0)
+      blocks = Array.from({ length: 16 }, (_, i) => chacha(stream, (e / 256) * 16 + i));
+    const u = blocks[r % 16][r >> 4];
+    const cell = (u & 0x7fffffff) >>> 16;
+    const entry = cell < 128 ? size[32768 + ((u & 0x7fffffff) >>> 8)] : size[cell];
+    const signed = u >>> 31 ? -entry : entry;
+    products[Math.floor(e / direction.length)] += signed * direction[e % direction.length];
+  }
+  const order = Array.from(products.keys()).sort((i, j) => products[j] - products[i] || i - j);
+  return order[rank];
+}
+
+function vectorResponse(m, value, random) {
+  const x = rowOf(value, m.dimension).map((v) =>
+    Number.isNaN(v) ? 0 : Math.min(Math.max(v, -Number.MAX_VALUE), Number.MAX_VALUE),
+  );
+  const seed = random.word();
+  const most = x.reduce((most, v) => Math.max(most, Math.abs(v)), 0);
+  const row = most > 0 ? x.map((v) => v / most) : x.map((_, i) => (i === 0 ? 1 : 0));
+  const norm = Math.sqrt(row.reduce((sum, v) => sum + v * v, 0));
+  const side = random.happens(real((1 + Math.min(1, norm * most)) / 2)) ? 1 : -1;
+  const direction = row.map((v) => side * Math.round((v / norm) * 2 ** 24));
+  const rank = random.happens(rational(m.p))
+    ? random.below(m.near)
+    : m.near + random.below(m.words - m.near);
+  return { seed: hexWord(seed), value: rowNumber(seed, m.words, direction, rank) };
+}
+
 // ---- what is drawn, by mechanism --------------------------------------------------
 
 function hadamard(p, count, own, random) {
@@ -214,9 +327,9 @@ function unary(p, q, count, own, random) {
   return hex(packed(bits));
 }
 
-function localMean(m, value, random) {
-  if (m.dimension !== null) throw new RangeError("LocalMean with a dimension has no client here");
-  const [low, high] = m.bounds.map((bound) => {
+/** The value's code among those of LocalMean, for a pair of bounds. */
+function code(laws, bounds, value, random) {
+  const [low, high] = bounds.map((bound) => {
     const [a, b] = rational(bound);
     return Number(a) / Number(b);
   });
@@ -225,15 +338,13 @@ function localMean(m, value, random) {
   const word = random.word();
   let begin = 0n;
   let codes = 0;
-  const laws = windows(m);
   for (const { codes: M, window: w, inside, outside } of laws) {
     const near = begin + BigInt(w) * inside;
     const end = near + BigInt(M - w) * outside;
     if (word < end) {
       const t = ((x - low) / (high - low)) * (M - w);
       const down = Math.min(Math.floor(t), M - w - 1);
-      const up = random.happens([BigInt(Math.floor((t - down) * 2 ** 53)), 1n << 53n]);
-      const s = down + (up ? 1 : 0);
+      const s = down + (random.happens(real(t - down)) ? 1 : 0);
       if (word < near) return codes + s + Number((word - begin) / inside);
       const j = Number((word - near) / outside);
       return codes + (j < s ? j : j + w);
@@ -249,6 +360,28 @@ function localMean(m, value, random) {
     return (second ? laws[0].codes : 0) + (odd - 1) / 2;
   }
   return place % 2n === 0n ? 0 : laws[0].codes - 1;
+}
+
+function localMean(m, value, random) {
+  const laws = windows(m);
+  if (m.dimension === null) return code(laws, m.bounds, value, random);
+  const numbers = rowOf(value, m.dimension);
+  const all = m.asked === m.dimension;
+  const places = new Set(all ? numbers.keys() : []);
+  for (let last = m.dimension - m.asked; !all && last < m.dimension; last += 1) {
+    const drawn = random.below(last + 1);
+    places.add(places.has(drawn) ? last : drawn);
+  }
+  const asked = [...places].sort((a, b) => a - b);
+  const width = m.dimension <= 256 ? 1 : m.dimension <= 65536 ? 2 : 4;
+  const row = [];
+  for (const at of all ? [] : asked)
+    for (let byte = 0; byte < width; byte += 1) row.push((at >>> (8 * byte)) & 255);
+  for (const at of asked) {
+    const bounds = Array.isArray(m.bounds[0]) ? m.bounds[at] : m.bounds;
+    row.push(code(laws, bounds, numbers[at], random));
+  }
+  return hex(row);
 }
 
 /** The words of each code of LocalMean, by member. */
@@ -331,6 +464,7 @@ const DRAWS = {
     return { cohort: kept.cohort, bits: hex(packed(bits)) };
   },
   LocalMean: localMean,
+  VectorResponse: vectorResponse,
 };
 
 // ---- what a page calls ------------------------------------------------------------

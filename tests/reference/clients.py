@@ -4,13 +4,14 @@ Each function takes the mechanism's fields as its JSON text has them and a sourc
 words of 64 bits, and draws in the order of the page.
 """
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from tests.reference import domains, hashing
+from tests.reference import domains, hashing, vectors
 
 Words = Callable[[], int]
 Fields = dict[str, Any]
@@ -143,8 +144,43 @@ def rappor(m: Fields, words: Words, kept: Any) -> Any:
     return {"cohort": kept["cohort"], "bits": packed(sent)}
 
 
-def number(m: Fields, words: Words, value: float) -> int:
-    """Return a report of LocalMean: the first word decides all but the place."""
+def mean(m: Fields, words: Words, value: Any) -> Any:
+    """Return a report of LocalMean: a code, or places and codes of a row."""
+    d, asked, bounds = m["dimension"], m["asked"], m["bounds"]
+    if d is None:
+        return number(m, words, bounds, value)
+    places: set[int] = set()
+    for last in range(d - asked, d if asked < d else 0):
+        drawn = below(words, last + 1)
+        places.add(last if drawn in places else drawn)
+    shown = b""
+    if asked < d:
+        width = next(w for w in (1, 2, 4) if d <= 256**w)
+        shown = b"".join(at.to_bytes(width, "little") for at in sorted(places))
+    each = bounds if isinstance(bounds[0], list) else [bounds] * d
+    rest = sorted(places) if asked < d else range(d)
+    return (shown + bytes(number(m, words, each[at], value[at]) for at in rest)).hex()
+
+
+def vector(m: Fields, words: Words, value: list[float]) -> Any:
+    """Return a report of VectorResponse: a seed and the number of a row."""
+    seed, near, count = words(), m["near"], m["words"]
+    most = max(map(abs, value))
+    rows = [v / most for v in value] if most else [1.0, *[0.0] * (len(value) - 1)]
+    norm = math.sqrt(sum(v * v for v in rows))
+    length = min(1.0, norm * most)
+    side = 1 if words() < int((1 + length) / 2 * 2**53) * 2**11 else -1
+    direction = [side * round(v / norm * 2**24) for v in rows]
+    if happens(words, Fraction(m["p"])):
+        rank = below(words, near)
+    else:
+        rank = near + below(words, count - near)
+    row = vectors.value(vectors.sizes(), seed, count, direction, rank)
+    return {"seed": f"{seed:016x}", "value": row}
+
+
+def number(m: Fields, words: Words, bounds: list[str], value: float) -> int:
+    """Return a code of LocalMean: the first word decides all but the place."""
     members, ratio = m["members"], Fraction(m["ratio"])
     first = int(Fraction(m["share"]) * 2**64)
     totals = [2**64] if len(members) == 1 else [first, 2**64 - first]
@@ -156,7 +192,7 @@ def number(m: Fields, words: Words, value: float) -> int:
     used = sum(w * a + (codes - w) * b for (codes, w), a, b in rows)
     if (2**64 - used) % 2 and all(codes % 2 == 0 for codes, _ in members):
         inside[next(i for i, (_, w) in enumerate(members) if w % 2)] -= 1
-    low, high = (float(Fraction(bound)) for bound in m["bounds"])
+    low, high = (float(Fraction(bound)) for bound in bounds)
     x = low if value != value else min(max(value, low), high)
     word = words()
     begin = before = 0

@@ -1,5 +1,6 @@
 """Words of VectorResponse and their order, as docs/report_bits.md has them."""
 
+import functools
 import itertools
 import math
 
@@ -11,6 +12,7 @@ from tests.reference.chacha20 import block, blocks
 STEP = 2**12
 
 
+@functools.cache
 def sizes():
     """The mean of a normal number in each cell, in steps."""
     found = []

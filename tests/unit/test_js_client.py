@@ -46,6 +46,10 @@ class Fixed extends client.Randomness {
 const given = (value) => value?.integer === undefined ? value : BigInt(value.integer);
 const done = JSON.parse(readFileSync(0, "utf8")).map((c) => {
   try {
+    if (c.sizes) {
+      const bytes = new Uint8Array(client.sizes().buffer);
+      return { digest: createHash("sha256").update(bytes).digest("hex") };
+    }
     if (c.envelope) return client.report(c.mechanism, c.values);
     if (c.values) return client.reports(c.mechanism, c.values, new Fixed());
     const random = new Given(c.words);
@@ -75,7 +79,7 @@ def test_the_vectors_reports_are_drawn() -> None:
     cases = VECTORS["clients"]
     kinds = {json.loads(case["mechanism"])["mechanism"]["type"] for case in cases}
     assert len(cases) > 250
-    assert len(kinds) == 9
+    assert len(kinds) == 10
     for case, found in zip(cases, node(cases), strict=True):
         wanted = {"report": case["report"], "left": 0}
         if "memo" in case:
@@ -113,12 +117,45 @@ def test_the_server_reads_what_the_client_sends() -> None:
         assert (error <= 6 * np.asarray(found.standard_errors)).all()
 
 
+def test_the_server_reads_rows_and_vectors() -> None:
+    """Means of 2,000 fixed reports lie within six standard errors."""
+    truth = np.array([0.5, -0.25, 0.75])
+    made = [
+        fastdp.LocalMean.from_epsilon(4, bounds=(-1, 1), dimension=3, asked=2),
+        fastdp.VectorResponse.from_epsilon(4, dimension=3),
+    ]
+    cases = [{"mechanism": m.to_json(), "values": [[*truth]] * 2000} for m in made]
+    for m, reports in zip(made, node(cases), strict=True):
+        content = {"mechanism": m.fingerprint, "reports": reports}
+        envelope = {"format": "fastdp report", "version": 1, "content": content}
+        found = m.estimate(m.reports_from_json(json.dumps(envelope)))
+        error = np.abs(found.mean - truth)
+        assert (error <= 6 * np.asarray(found.standard_error)).all()
+        assert np.max(np.asarray(found.standard_error)) < 0.1
+
+
+def test_the_table_of_vectors_is_the_pages() -> None:
+    page = (ROOT / "docs" / "report_bits.md").read_text(encoding="utf-8")
+    (found,) = node([{"sizes": True}])
+    assert found["digest"] in page
+
+
 def test_the_envelope() -> None:
     m = fastdp.RandomizedResponse.from_epsilon(1, categories=4)
     (text,) = node([{"mechanism": m.to_json(), "values": [0, 3, 9], "envelope": True}])
     read = m.reports_from_json(text)
     assert read.shape == (3,)
     assert (read < 4).all()
+
+
+@pytest.mark.parametrize("value", [1, [1, 2], None, [1, 2, 3, 4]])
+def test_rows_of_another_length_are_refused(value: Any) -> None:
+    for m in (
+        fastdp.LocalMean.from_epsilon(4, bounds=(-1, 1), dimension=3),
+        fastdp.VectorResponse.from_epsilon(4, dimension=3),
+    ):
+        (found,) = node([{"mechanism": m.to_json(), "values": [value]}])
+        assert found == {"error": "a value must be 3 numbers"}
 
 
 @pytest.mark.parametrize(
@@ -132,7 +169,7 @@ def test_the_envelope() -> None:
             {"format": "x"},
             "text must be a mechanism of version 1, as m.to_json() gives it",
         ),
-        ({"type": "VectorResponse"}, "VectorResponse has no client here"),
+        ({"type": "ShuffledResponse"}, "ShuffledResponse has no client here"),
         ({"p": "1/3"}, "a probability must be a multiple of 2^-64 in [0, 1]"),
         ({"p": "9/8"}, "a probability must be a multiple of 2^-64 in [0, 1]"),
     ],

@@ -145,6 +145,31 @@ CLIENTS: list[tuple[dict[str, object], list[object]]] = [
             ("16", [[4, 1], [22, 8]], "2/3"),
         )
     ),
+    *(
+        (
+            {"type": "LocalMean", "ratio": "15", "bounds": bounds}
+            | {"members": [[3, 1], [22, 8]], "share": "2/3"}
+            | {"dimension": dimension, "asked": asked},
+            [[(i * 37 % 101) / 64 for i in range(dimension)]],
+        )
+        for bounds, dimension, asked in (
+            (["-1", "1"], 3, 3),
+            ([["0", "1"], ["-2", "2"], ["0", "3/2"]], 3, 2),
+            (["0", "2"], 257, 4),
+        )
+    ),
+    *(
+        (
+            {"type": "VectorResponse", "p": P, "near": near, "words": words}
+            | {"dimension": len(values[0])},
+            values,
+        )
+        for near, words, values in (
+            (1, 2, [[0.25], [-3.5]]),
+            (2, 7, [[0.5, -0.25, 0.125], [0, 0, 0], [3, 4, -12]]),
+            (6, 16, [[(i * 37 % 101 - 50) / 1024 for i in range(90)]]),
+        )
+    ),
 ]
 
 
@@ -172,7 +197,8 @@ def drawn_by_clients() -> list[dict[str, object]]:
     found = []
     for fields, values in CLIENTS:
         for value in values:
-            for first in edges(fields):
+            long = isinstance(value, list) and len(value) > 9
+            for first in [None] if long else edges(fields):
                 words, word = stream(len(found), first)
                 real = float("nan") if value == "nan" else value
                 case: dict[str, object] = {}
@@ -183,7 +209,9 @@ def drawn_by_clients() -> list[dict[str, object]]:
                     case "PrefixHunt":
                         report = clients.hunt(fields, word, real)
                     case "LocalMean":
-                        report = clients.number(fields, word, real)  # type: ignore[arg-type]
+                        report = clients.mean(fields, word, real)
+                    case "VectorResponse":
+                        report = clients.vector(fields, word, real)  # type: ignore[arg-type]
                     case "Rappor":
                         case["memo"] = clients.memo(fields, word, real)
                         report = clients.rappor(fields, word, case["memo"])
