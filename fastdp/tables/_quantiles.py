@@ -122,6 +122,9 @@ class Rank:
         )
         self.std = law.std * np.sqrt(self.variances)
         self._far: dict[tuple[float, bool], _Array] = {}
+        # By edge and probability: the largest size known to be too small, and the
+        # smallest known to suffice. Many groups ask for the same edges.
+        self._known: dict[tuple[int, float], tuple[float, float]] = {}
 
     def far(self, outside: float, *, smooth: bool = False) -> _Array:
         """Return for each edge a size that the noise exceeds with P <= outside.
@@ -153,11 +156,18 @@ class Rank:
 
     def exceeds(self, sizes: _Array, outside: float, edge: int) -> bool:
         """Tell whether noise at an edge reaches sizes[edge] with P <= outside."""
-        x = float(sizes[edge])
-        if x < _NEAR * NormalDist().inv_cdf(1 - outside) * float(self.std[edge]):
+        x, place = float(sizes[edge]), (edge, outside)
+        if place not in self._known:
+            near = _NEAR * NormalDist().inv_cdf(1 - outside) * float(self.std[edge])
+            self._known[place] = near, float(self.far(outside)[edge])
+        small, large = self._known[place]
+        if x >= large:
+            return True
+        if x <= small:
             return False  # False is always safe
-        far = float(self.far(outside)[edge])
-        return x >= far or self.tail(edge, x, outside) <= outside
+        sure = self.tail(edge, x, outside) <= outside
+        self._known[place] = (small, x) if sure else (x, large)
+        return sure
 
     def tail(self, edge: int, x: float, outside: float) -> float:
         """Return an upper bound on the probability of noise of x or more at an edge.

@@ -362,7 +362,7 @@ def quantiles(
     Privacy
     -------
     As in `count`. Groups that nobody listed take half of the budget. The interval is
-    right for any number of records, and wider than it must be. Exact. Timing class T0.
+    right for all data, and for most data wider than it must be. Exact. Timing class T0.
 
     Examples
     --------
