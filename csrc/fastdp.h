@@ -627,6 +627,26 @@ FDP_API FDP_NODISCARD fdp_status_t
 fdp_clip_sums(const fdp_clip_t *clip, size_t n, const void *x, fdp_dtype_t type,
               size_t blocks, const int64_t *block, int64_t *rows, int64_t *total);
 
+/* Rows in parts: `size` numbers of each row, a row behind the other. A group of parts is
+ * clipped together; `total` has room for the numbers of all its parts. */
+typedef struct {
+    const void *x;
+    size_t size;
+} fdp_part_t;
+typedef struct {
+    const fdp_clip_t *clip; /* of the sum of the sizes */
+    const fdp_part_t *part;
+    size_t parts;
+    int64_t *total;
+} fdp_group_t;
+
+/* Adds the integers of rows first, ..., first + n - 1 to the totals, n < 2^32. A row that
+ * holds a NaN or an infinity, in any group, adds nothing. What the parts of a group
+ * measure is added in their order. @timing T0 */
+FDP_API FDP_NODISCARD fdp_status_t fdp_clip_groups(size_t groups, const fdp_group_t *group,
+                                                   size_t first, size_t n,
+                                                   fdp_dtype_t type);
+
 /* A column of numbers between public bounds, as integers
  *     u = floor((x - center) inverse 2^bits + 1/2) in [-2^bits, 2^bits],
  * the difference and its product rounded as doubles are. */

@@ -124,6 +124,9 @@ class Clip:
         self, x: _Array, block: _Array | None, rows: _Array, total: _Array
     ) -> None: ...
 
+def clip_groups(
+    groups: list[tuple[Clip, list[_Array], _Array]], first: int, n: int
+) -> None: ...
 def column_moments(
     column: tuple[float, float, float, float, int],
     x: _Array,

@@ -7,7 +7,7 @@ DEF ROWS = 65536
 
 
 cdef size_t _rows_slab(size_t dimension):
-    return 1 + ROWS // dimension
+    return 8 + ROWS // dimension
 
 
 cdef const int64_t *_labels(object labels) except *:
@@ -64,6 +64,38 @@ cdef class Clip:
         job.columns, job.label = cnp.PyArray_SIZE(rows), _labels(block)
         job.count = <int64_t *> cnp.PyArray_DATA(rows)
         _drive(_clip_sums, &job, cnp.PyArray_DIM(x, 0), _rows_slab(job.width), 1, NULL, 0)
+
+
+def clip_groups(list groups, size_t first, size_t n):
+    """Add the integers of rows first, ..., first + n - 1, but of those that hold a number
+    that is not finite. A group is a Clip, a list of arrays with as many rows, of one
+    dtype, and the int64 array to which it adds."""
+    cdef size_t i = 0, width = 0, done = 0, some, many = sum([len(g[1]) for g in groups])
+    cdef cnp.ndarray memory = np.zeros(
+        len(groups) * sizeof(fdp_group_t) + many * sizeof(fdp_part_t), np.uint8)
+    cdef fdp_group_t *group = <fdp_group_t *> cnp.PyArray_DATA(memory)
+    cdef fdp_part_t *part = <fdp_part_t *> (group + len(groups))
+    cdef fdp_dtype_t code = _dtype_code(groups[0][1][0])
+    cdef fdp_status_t status
+    cdef size_t count = len(groups)
+    cdef Clip clip
+    cdef cnp.ndarray x, total
+    for clip, arrays, total in groups:
+        group[i].clip, group[i].part, group[i].parts = &clip.c, part, len(arrays)
+        group[i].total = <int64_t *> cnp.PyArray_DATA(total)
+        width += clip.c.dimension
+        i += 1
+        for x in arrays:
+            part.x, part.size = cnp.PyArray_DATA(x), cnp.PyArray_DIM(x, 1)
+            part += 1
+    while done < n:
+        some = min(n - done, _rows_slab(width))
+        with nogil:
+            status = fdp_clip_groups(count, group, first + done, some, code)
+        _check(status, NULL)
+        done += some
+        if done < n:
+            PyErr_CheckSignals()
 
 
 cdef fdp_status_t _moments(const Job *job, uint64_t chunk, size_t at,

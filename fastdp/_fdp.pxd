@@ -363,6 +363,18 @@ cdef extern from "fastdp.h" nogil:
                                fdp_dtype_t type, size_t blocks, const int64_t *block,
                                int64_t *rows, int64_t *total)
 
+    ctypedef struct fdp_part_t:
+        const void *x
+        size_t size
+    ctypedef struct fdp_group_t:
+        const fdp_clip_t *clip
+        const fdp_part_t *part
+        size_t parts
+        int64_t *total
+
+    fdp_status_t fdp_clip_groups(size_t groups, const fdp_group_t *group, size_t first,
+                                 size_t n, fdp_dtype_t type)
+
     ctypedef struct fdp_column_t:
         double low
         double high

@@ -37,9 +37,8 @@ _Array: TypeAlias = "np.ndarray[Any, Any]"
 
 _A = NeighboringRelation.ADD_OR_REMOVE_ONE
 
-#: If several parameters are clipped together, concatenate their gradients in pieces of
-#: at most this many entries, but at least one row.
-_TOGETHER = 2**22
+#: Threads take about so many entries at a time, but at least one row.
+_ENTRIES = 2**18
 
 
 class GradientSum(Mechanism):
@@ -94,13 +93,12 @@ class GradientSum(Mechanism):
     ((4, 3), (3,))
     """
 
-    __slots__ = ("_groups", "_relation", "_rows", "_shapes")
+    __slots__ = ("_groups", "_relation", "_shapes")
 
     _returns_array: ClassVar[bool] = False  # it returns a list of arrays
 
     _groups: tuple[tuple[ClippedSum, slice], ...]  # parameters clipped together
     _relation: NeighboringRelation
-    _rows: int  # number of rows to concatenate at a time
     _shapes: tuple[tuple[int, ...], ...]
 
     def __init__(
@@ -152,7 +150,6 @@ class GradientSum(Mechanism):
                 for length, which in zip(radii, places, strict=True)
             ),
             _relation=relation,
-            _rows=max(1, _TOGETHER // sum(sizes)),
             _shapes=checked,
         )
 
@@ -326,19 +323,14 @@ class GradientAccumulator(Accumulator[GradientSum]):
         x = m._inputs(gradients)
 
         def part(start: int, stop: int, *sums: _Array) -> None:
-            counted = np.zeros(1, np.int64)  # the kernel needs it; not used here
-            some = [each[start:stop] for each in x]
-            block = _block(some)
-            for (clipped, which), total in zip(m._groups, sums, strict=True):
-                rows = some[which]
-                size = m._rows if len(rows) > 1 else stop - start
-                for first in range(0, stop - start, size):
-                    last = first + size
-                    piece = [each[first:last] for each in rows]
-                    row = piece[0] if len(rows) == 1 else np.concatenate(piece, axis=1)
-                    clipped._clip.sums(row, block[first:last], counted, total)
+            groups = [
+                (clipped._clip, x[which], total)
+                for (clipped, which), total in zip(m._groups, sums, strict=True)
+            ]
+            _core.clip_groups(groups, start, stop - start)
 
-        return self._add(part, len(x[0]), m._rows, workers)
+        rows = 1 + _ENTRIES // sum(clipped.shape[0] for clipped, _ in m._groups)
+        return self._add(part, len(x[0]), rows, workers)
 
     @_core.zero_on_failure
     def release(
@@ -360,15 +352,6 @@ class GradientAccumulator(Accumulator[GradientSum]):
                 np.multiply(part, step, out=each, casting="same_kind")
                 at += each.size
         return into
-
-
-def _block(arrays: list[_Array]) -> _Array:
-    """Return the block of each example: 0, or -1 (none) if a number is not finite."""
-    finite: Any = True
-    with np.errstate(invalid="ignore"):
-        for x in arrays:
-            finite &= np.isfinite(x.max(axis=1)) & np.isfinite(x.min(axis=1))
-    return np.asarray(finite).astype(np.int64) - 1
 
 
 def _listed(name: str, given: Any, wanted: int | None = None) -> list[Any]:

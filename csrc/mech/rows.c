@@ -1,5 +1,6 @@
 /* rows.c: sums of rows, such that no row can move a sum further than its bound. fdp_clip_rows
- * computes the integers of each row, within the bound; fdp_clip_sums computes their sums, by block.
+ * computes the integers of each row, within the bound; fdp_clip_sums computes their sums, by block;
+ * fdp_clip_groups computes sums of rows in several parts, each group of parts with its own bound.
  * A row first becomes integers: it is scaled down to the ball if it lies outside, divided by the
  * grid's step and rounded. Then the bound is checked in integers. So rounding in floats affects
  * only the accuracy, never privacy. docs/proofs/sums.md. Timing class T0. */
@@ -15,64 +16,31 @@
 #include "target.h"
 
 #define TRIES 3    /* attempts at truncating a row that rounding moved outside */
-#define BATCH 2048 /* coordinates of the rows that are processed together */
+#define BATCH 2048 /* coordinates of the short rows that are processed together */
 #define SHORT 32   /* rows with fewer entries are short */
+#define PIECE 1024 /* entries of a row that are settled at a time; a multiple of 16 */
 
-/* Rows that become integers. All rows go through one pass before any goes through the next;
- * otherwise the passes of one row would wait for each other's stores. Short rows are stored by
- * entry, so that a vector holds one entry of many rows. Stored by row, most of a vector would be
- * empty, and a row's three passes would cost more than its entries. */
+/* Rows that come in parts, and memory for a piece of one row. */
 typedef struct {
     const fdp_kernels_t *kernels;
     const fdp_clip_t *clip;
-    bool brief;            /* the rows are short */
-    int squares;           /* the norm is a sum of squares */
-    double surely, perhaps; /* a sum in doubles below `surely` is within the bound; one above
-                             * `perhaps` is not */
-    size_t item;           /* bytes of an entry */
-    size_t padded;         /* coordinates of a row, rounded up to a multiple of 16 */
-    size_t rows;           /* number of rows that fit */
-    double *y;             /* short rows as doubles: entry i of row r is y[i rows + r] */
-    double *one;           /* a row that must be copied */
-    double *factor;        /* first the norm of a row, then the factor that converts it to steps */
-    double *sum;           /* of squares (or magnitudes) of a short row's integers */
-    int32_t *z;            /* the rows in steps of the grid: z[i rows + r], or z[r padded + i] */
-    int32_t *alone;        /* a short row that is processed like a long one */
-    void *memory;
-    size_t size;
-} batch_t;
+    const fdp_part_t *part;
+    size_t parts;
+    fdp_dtype_t type;
+    int single;
+    int squares;   /* the norm is a sum of squares */
+    double scale;  /* 1 / step */
+    double surely; /* a row whose sum in doubles is below this is within the bound */
+    double *y;
+    int32_t *z;
+} rows_t;
 
-static bool batch_open(batch_t *b, const fdp_clip_t *clip, fdp_dtype_t type)
-{
-    const size_t d = clip->dimension;
-    b->kernels = fdp_kernels();
-    b->clip = clip;
-    b->brief = d < SHORT && (clip->norm != FDP_NORM_MAX || clip->changed >= d);
-    b->squares = clip->norm == FDP_NORM_L2;
-    b->item = type == FDP_F64 ? sizeof(double) : sizeof(float);
-    b->padded = (d + 15) & ~(size_t)15;
-    b->rows = b->brief ? (BATCH / d) & ~(size_t)7 : 1 + (BATCH - 1) / b->padded;
-    const double limit = (double)clip->limit;
-    b->surely = limit - limit * (double)b->padded * 0x1p-51;
-    b->perhaps = limit + limit * (double)b->padded * 0x1p-51;
-    const size_t shorts = b->brief ? b->rows : 0, width = b->brief ? d : b->padded;
-    b->size = (shorts * (d + 1) + d + b->rows) * sizeof(double) +
-              (b->rows * width + b->padded) * sizeof(int32_t);
-    b->memory = fdp_memory_take(b->size);
-    if (b->memory == NULL) {
-        return false;
-    }
-    b->y = b->memory;
-    b->factor = b->y + shorts * d;
-    b->sum = b->factor + b->rows;
-    b->one = b->sum + shorts;
-    b->z = (int32_t *)(void *)(b->one + d);
-    b->alone = b->z + b->rows * width;
-    if (b->brief) { /* kernels also read beyond the rows */
-        memset(b->memory, 0, b->size);
-    }
-    return true;
-}
+/* How a row becomes integers: it is multiplied by `factor` and rounded to nearest or toward 0. If
+ * `tame`, it is cleaned and divided by 2^exponent first. If `cut`, each entry is clamped instead. */
+typedef struct {
+    double factor;
+    int nearest, tame, exponent, cut;
+} way_t;
 
 /* 2^e; 0 if it is below the normal doubles, infinity if it is above them. */
 static double power(int e)
@@ -85,36 +53,158 @@ static double power(int e)
     return result;
 }
 
-/* Converts a row of floats or doubles to doubles. */
-static const double *copied(const batch_t *b, const void *row, int single)
+static rows_t rows_of(const fdp_clip_t *clip, const fdp_part_t *part, size_t parts,
+                      fdp_dtype_t type, double *y, int32_t *z)
 {
-    fdp_load_doubles(row, single ? FDP_F32 : FDP_F64, 0, b->clip->dimension, b->one);
-    return b->one;
+    const double limit = (double)clip->limit;
+    const double padded = (double)((clip->dimension + 15) & ~(size_t)15);
+    return (rows_t){.kernels = fdp_kernels(),
+                    .clip = clip,
+                    .part = part,
+                    .parts = parts,
+                    .type = type,
+                    .single = type == FDP_F32,
+                    .squares = clip->norm == FDP_NORM_L2,
+                    .scale = power(-clip->step),
+                    .surely = limit - limit * padded * 0x1p-51,
+                    .y = y,
+                    .z = z};
 }
 
-/* For a copied row that overflows, vanishes, or holds NaN or an infinity: replaces NaN by 0 and an
- * infinity by the largest double, and scales the row into [-1, 1]. Returns the factor that converts
- * the result to steps. */
-static double tame(const batch_t *b)
+static const void *entries_of(const rows_t *w, size_t p, size_t r)
 {
-    const fdp_clip_t *clip = b->clip;
-    double *y = b->one, largest = 0, sum = 0;
-    int e;
-    for (size_t i = 0; i < clip->dimension; i++) {
-        const double number = y[i] == y[i] ? y[i] : 0;
-        y[i] = number > DBL_MAX ? DBL_MAX : number < -DBL_MAX ? -DBL_MAX : number;
-        largest = fabs(y[i]) > largest ? fabs(y[i]) : largest;
+    const size_t item = w->single ? sizeof(float) : sizeof(double);
+    return (const uint8_t *)w->part[p].x + r * w->part[p].size * item;
+}
+
+/* A position in a row: part, entry of that part, entry of the row. */
+typedef struct {
+    size_t p, i, at;
+} place_t;
+
+/* Loads the next entries of a row, at most PIECE, as doubles into y, followed by zeros up to a
+ * multiple of 16. Returns their number. */
+static size_t next_piece(const rows_t *w, size_t r, place_t *place)
+{
+    while (place->p < w->parts && place->i == w->part[place->p].size) {
+        place->p++;
+        place->i = 0;
     }
-    if (largest == 0) {
+    if (place->p == w->parts) {
         return 0;
     }
-    frexp(largest, &e);
-    for (size_t i = 0; i < clip->dimension; i++) {
-        y[i] = y[i] * power(-(e / 2)) * power(-(e - e / 2));
-        sum += b->squares ? y[i] * y[i] : fabs(y[i]);
+    const size_t left = w->part[place->p].size - place->i, m = left < PIECE ? left : PIECE;
+    fdp_load_doubles(entries_of(w, place->p, r), w->type, place->i, m, w->y);
+    memset(w->y + m, 0, (((m + 15) & ~(size_t)15) - m) * sizeof *w->y);
+    place->i += m;
+    place->at += m;
+    return m;
+}
+
+/* Replaces NaN by 0, and an infinity by the largest double. */
+static void clean(double *y, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const double number = y[i] == y[i] ? y[i] : 0;
+        y[i] = number > DBL_MAX ? DBL_MAX : number < -DBL_MAX ? -DBL_MAX : number;
     }
-    const double reach = clip->radius / (b->squares ? sqrt(sum) : sum);
-    return power(e) <= reach ? power(e - clip->step) : reach * power(-clip->step);
+}
+
+static void scale_down(double *y, size_t n, int e)
+{
+    for (size_t i = 0; i < n; i++) {
+        y[i] = y[i] * power(-(e / 2)) * power(-(e - e / 2));
+    }
+}
+
+/* For a row that overflows, vanishes, or holds NaN or an infinity: it is cleaned and scaled into
+ * [-1, 1]. */
+static way_t tame(const rows_t *w, size_t r)
+{
+    way_t way = {.tame = 1};
+    double largest = 0, sum = 0;
+    place_t place = {0};
+    for (size_t m; (m = next_piece(w, r, &place)) > 0;) {
+        clean(w->y, m);
+        for (size_t i = 0; i < m; i++) {
+            largest = fabs(w->y[i]) > largest ? fabs(w->y[i]) : largest;
+        }
+    }
+    if (largest == 0) {
+        return way;
+    }
+    frexp(largest, &way.exponent);
+    place = (place_t){0};
+    for (size_t m; (m = next_piece(w, r, &place)) > 0;) {
+        clean(w->y, m);
+        scale_down(w->y, m, way.exponent);
+        for (size_t i = 0; i < m; i++) {
+            sum += w->squares ? w->y[i] * w->y[i] : fabs(w->y[i]);
+        }
+    }
+    const int e = way.exponent;
+    const double reach = w->clip->radius / (w->squares ? sqrt(sum) : sum);
+    way.factor = power(e) <= reach ? power(e - w->clip->step) : reach * w->scale;
+    return way;
+}
+
+/* Clamps each entry. Of the entries that are not 0, only the first `left` are kept. */
+static void cut(const rows_t *w, size_t n, size_t *left)
+{
+    const double most = w->clip->most;
+    for (size_t i = 0; i < n; i++) {
+        const double v = w->y[i] == w->y[i] ? w->y[i] * w->scale : 0;
+        const double held = v < -most ? -most : v > most ? most : v;
+        w->z[i] = *left > 0 ? (int32_t)rint(held) : 0;
+        *left -= w->z[i] != 0;
+    }
+}
+
+/* Computes the next integers of a row, in z. Returns their number. */
+static size_t next_integers(const rows_t *w, size_t r, const way_t *way, place_t *place,
+                            size_t *left)
+{
+    const size_t m = next_piece(w, r, place);
+    if (way->cut) {
+        cut(w, m, left);
+        return m;
+    }
+    if (way->tame) {
+        clean(w->y, m);
+        scale_down(w->y, m, way->exponent);
+    }
+    w->kernels->rows_round(w->y, way->factor, way->nearest, w->z, m);
+    return m;
+}
+
+/* Whether the integers of a row are within the bound, computed in integers. */
+static bool inside(const rows_t *w, size_t r, const way_t *way)
+{
+    const int64_t most = (int64_t)w->clip->most;
+    place_t place = {0};
+    uint64_t sum = 0;
+    for (size_t m; (m = next_integers(w, r, way, &place, NULL)) > 0;) {
+        for (size_t i = 0; i < m; i++) {
+            const int64_t entry = w->z[i], z = entry < 0 ? -entry : entry;
+            if (z > most || sum > w->clip->limit) {
+                return false;
+            }
+            sum += (uint64_t)(w->squares ? z * z : z);
+        }
+    }
+    return sum <= w->clip->limit;
+}
+
+/* Adds the integers of a row to `to`, or subtracts them. */
+static void add_row(const rows_t *w, size_t r, const way_t *way, int sign, int64_t *to)
+{
+    size_t left = w->clip->changed;
+    place_t place = {0};
+    for (size_t m; (m = next_integers(w, r, way, &place, &left)) > 0;) {
+        for (size_t i = 0; i < m; i++) {
+            to[place.at - m + i] += sign * w->z[i];
+        }
+    }
 }
 
 /* Replaces the norms of rows by the factors that convert the rows to steps: 1/step within the ball;
@@ -133,220 +223,306 @@ static void find_factors(const fdp_clip_t *clip, double *factor, size_t n)
     }
 }
 
-/* Whether a row of integers is within the bound; its entries are `apart`. The sum in doubles,
- * `rounded`, decides unless it is close to the bound. */
-static bool inside(const batch_t *b, const int32_t *row, size_t apart, double rounded)
-{
-    if (rounded < b->surely || !(rounded <= b->perhaps)) {
-        return rounded < b->surely;
-    }
-    const int64_t most = (int64_t)b->clip->most;
-    uint64_t sum = 0;
-    for (size_t i = 0; i < b->clip->dimension; i++) {
-        const int64_t entry = row[i * apart], z = entry < 0 ? -entry : entry;
-        if (z > most || sum > b->clip->limit) {
-            return false;
-        }
-        sum += (uint64_t)(b->squares ? z * z : z);
-    }
-    return sum <= b->clip->limit;
-}
-
-/* Rounds a row to integers z. Returns false if they are outside the bound. */
-static bool put(const batch_t *b, int32_t *z, const void *row, int single, double factor,
-                int nearest)
-{
-    return inside(b, z, 1,
-                  b->kernels->rows_round(row, single, factor, nearest, b->squares, z,
-                                         b->clip->dimension));
-}
-
 /* A row within the ball is rounded to the nearest integers. A row that was scaled down lies on the
  * surface, where rounding to nearest would move it outside half of the time; it is truncated. */
-static void clip_to_ball(const batch_t *b, int32_t *z, const void *row, int single,
-                         double factor)
+static way_t settle(const rows_t *w, size_t r, double factor)
 {
+    way_t way = {.factor = factor};
+    if (w->clip->norm == FDP_NORM_MAX) {
+        way.cut = 1;
+        return way;
+    }
     if (factor == 0) {
-        row = copied(b, row, single);
-        single = 0;
-        factor = tame(b);
+        way = tame(w, r);
     }
-    bool good =
-        factor == power(-b->clip->step) && put(b, z, row, single, factor, 1);
-    for (int k = 0; k < TRIES && !good; k++) {
-        good = put(b, z, row, single, factor, 0);
-        factor *= 1 - (double)b->clip->dimension * 0x1p-50;
+    way.nearest = way.factor == w->scale;
+    if (way.nearest && inside(w, r, &way)) {
+        return way;
     }
-    if (!good) {
-        memset(z, 0, b->clip->dimension * sizeof *z);
-    }
-}
-
-/* Clamps each coordinate. Of the coordinates that are not 0, only the first `changed` are kept. */
-static void clip_to_cube(const batch_t *b, int32_t *z, const double *y)
-{
-    const double most = b->clip->most, scale = power(-b->clip->step);
-    size_t left = b->clip->changed;
-    for (size_t i = 0; i < b->clip->dimension; i++) {
-        const double v = y[i] == y[i] ? y[i] * scale : 0;
-        const double held = v < -most ? -most : v > most ? most : v;
-        z[i] = left > 0 ? (int32_t)rint(held) : 0;
-        left -= z[i] != 0;
-    }
-}
-
-/* Processes long rows, and those short rows that the passes cannot settle. */
-static void clip_long(const batch_t *b, int32_t *z, size_t n, const uint8_t *rows)
-{
-    const int single = b->item == sizeof(float);
-    const size_t d = b->clip->dimension, apart = d * b->item;
-    if (b->clip->norm == FDP_NORM_MAX) {
-        for (size_t r = 0; r < n; r++) {
-            clip_to_cube(b, z + r * b->padded, copied(b, rows + r * apart, single));
+    way.nearest = 0;
+    for (int k = 0; k < TRIES; k++) {
+        if (inside(w, r, &way)) {
+            return way;
         }
-        return;
+        way.factor *= 1 - (double)w->clip->dimension * 0x1p-50;
     }
-    for (size_t r = 0; r < n; r++) {
-        b->factor[r] =
-            b->kernels->rows_measure(rows + r * apart, single, b->squares, d);
+    way.factor = 0;
+    return way;
+}
+
+/* Adds the rows r + k for which bit k of `taken` is set. Rows are added first and checked after: a
+ * row that may be outside the bound, which is rare, is subtracted again and then settled. */
+static void add_rows(const rows_t *w, size_t r, const double *factor, unsigned taken,
+                     int64_t *total)
+{
+    size_t row[FDP_ROWS], n = 0;
+    double by[FDP_ROWS], sum[FDP_ROWS] = {0};
+    int nearest[FDP_ROWS];
+    for (size_t k = 0; k < FDP_ROWS; k++) {
+        if ((taken >> k & 1) == 0) {
+            continue;
+        }
+        if (factor[k] == 0) {
+            const way_t way = settle(w, r + k, 0);
+            add_row(w, r + k, &way, 1, total);
+            continue;
+        }
+        row[n] = r + k;
+        by[n] = factor[k];
+        nearest[n++] = factor[k] == w->scale;
     }
-    find_factors(b->clip, b->factor, n);
-    for (size_t r = 0; r < n; r++) {
-        clip_to_ball(b, z + r * b->padded, rows + r * apart, single, b->factor[r]);
+    size_t at = 0;
+    for (size_t p = 0; p < w->parts && n > 0; at += w->part[p++].size) {
+        const void *x[FDP_ROWS];
+        for (size_t k = 0; k < n; k++) {
+            x[k] = entries_of(w, p, row[k]);
+        }
+        w->kernels->rows_add(x, w->single, by, nearest, w->squares, n, total + at, sum,
+                             w->part[p].size);
+    }
+    for (size_t k = 0; k < n; k++) {
+        if (!(sum[k] < w->surely)) {
+            way_t way = {.factor = by[k], .nearest = nearest[k]};
+            add_row(w, row[k], &way, -1, total);
+            way = settle(w, row[k], by[k]);
+            add_row(w, row[k], &way, 1, total);
+        }
     }
 }
 
-static void clip_short(const batch_t *b, size_t n, const uint8_t *rows)
+/* Computes the factors of n rows, from row r; 0 for a row that must be settled. Bit k of the result
+ * says whether all numbers of row r + k are finite. */
+static unsigned find_rows(const rows_t *w, size_t r, size_t n, double *factor)
 {
-    const fdp_clip_t *clip = b->clip;
-    const fdp_kernels_t *kernels = b->kernels;
-    const int single = b->item == sizeof(float);
-    const size_t d = clip->dimension, all = (n + 7) & ~(size_t)7;
-    const double scale = power(-clip->step);
-    /* Up to a multiple of 8, what follows the rows are older rows. */
-    kernels->rows_apart(rows, single, d, b->y, b->rows, n);
-    if (clip->norm == FDP_NORM_MAX) {
-        kernels->rows_cube(b->y, scale, clip->most, b->z, b->rows * d);
-        return;
+    unsigned finite = 0;
+    for (size_t k = 0; k < n; k++) {
+        factor[k] = 0;
+        for (size_t p = 0; p < w->parts; p++) {
+            factor[k] += w->kernels->rows_measure(entries_of(w, p, r + k), w->single,
+                                                  w->squares, w->part[p].size);
+        }
+        int good = factor[k] <= DBL_MAX;
+        if (!good && !w->single) { /* squares may overflow */
+            place_t place = {0};
+            good = 1;
+            for (size_t m; (m = next_piece(w, r + k, &place)) > 0;) {
+                for (size_t i = 0; i < m; i++) {
+                    good &= fabs(w->y[i]) <= DBL_MAX;
+                }
+            }
+        }
+        finite |= (unsigned)good << k;
     }
-    kernels->rows_measure_many(b->y, b->squares, single, d, b->rows, b->factor, all);
-    find_factors(clip, b->factor, all);
-    kernels->rows_round_many(b->y, b->factor, scale, b->squares, d, b->rows, b->z, b->sum,
-                             all);
-    for (size_t r = 0; r < n; r++) {
-        if (!(b->factor[r] > 0 && inside(b, b->z + r, b->rows, b->sum[r]))) {
-            clip_long(b, b->alone, 1, rows + r * d * b->item); /* overwrites factor[0] */
-            for (size_t i = 0; i < d; i++) {
-                b->z[i * b->rows + r] = b->alone[i];
+    find_factors(w->clip, factor, n);
+    for (size_t k = 0; k < n && w->clip->norm == FDP_NORM_MAX; k++) {
+        factor[k] = 0;
+    }
+    return finite;
+}
+
+static void add_long(const rows_t *w, size_t n, size_t blocks, const int64_t *block,
+                     int64_t *rows, int64_t *total)
+{
+    for (size_t r = 0; r < n; r += FDP_ROWS) {
+        const size_t part = n - r < FDP_ROWS ? n - r : FDP_ROWS;
+        double factor[FDP_ROWS];
+        unsigned left = (1U << part) - 1;
+        find_rows(w, r, part, factor);
+        for (size_t k = 0; k < part; k++) {
+            const uint64_t at = block == NULL ? 0 : (uint64_t)block[r + k];
+            unsigned same = 0;
+            for (size_t l = k; l < part; l++) {
+                const uint64_t other = block == NULL ? 0 : (uint64_t)block[r + l];
+                same |= (other == at ? left >> l & 1 : 0) << l;
+            }
+            left &= ~same;
+            if (same != 0 && at < blocks) {
+                add_rows(w, r, factor, same, total + at * w->clip->dimension);
+                for (size_t l = 0; l < part; l++) {
+                    rows[at] += same >> l & 1;
+                }
             }
         }
     }
 }
 
-/* ---- the calls -------------------------------------------------------------- */
+/* ---- short rows ------------------------------------------------------------- */
 
-/* Adds all rows of a batch to one block. */
-static void add_all(const batch_t *b, size_t n, int64_t *rows, int64_t *total)
+/* Short rows are stored by entry, so that a vector holds one entry of many rows. Stored by row, most
+ * of a vector would be empty, and the passes over a row would cost more than its entries. All rows
+ * go through one pass before any goes through the next. */
+typedef struct {
+    rows_t rows;
+    size_t many;    /* number of rows that fit */
+    double *y;      /* entry i of row r is y[i many + r] */
+    double *factor; /* first the norm of a row, then the factor that converts it to steps */
+    double *sum;    /* of squares (or magnitudes) of a row's integers */
+    int32_t *z;     /* the rows in steps of the grid: z[i many + r] */
+} batch_t;
+
+static void clip_short(const batch_t *b, size_t n, size_t first)
 {
-    const size_t d = b->clip->dimension;
-    if (!b->brief) {
-        b->kernels->rows_add(b->z, b->padded, n, total, d);
+    const rows_t *w = &b->rows;
+    const fdp_kernels_t *kernels = w->kernels;
+    const size_t d = w->clip->dimension, all = (n + 7) & ~(size_t)7;
+    /* Up to a multiple of 8, what follows the rows are older rows. */
+    kernels->rows_apart(entries_of(w, 0, first), w->single, d, b->y, b->many, n);
+    if (w->clip->norm == FDP_NORM_MAX) {
+        kernels->rows_cube(b->y, w->scale, w->clip->most, b->z, b->many * d);
+        return;
     }
-    for (size_t i = 0; i < d && b->brief; i++) {
-        total[i] += b->kernels->column_sum(b->z + i * b->rows, n);
+    kernels->rows_measure_many(b->y, w->squares, w->single, d, b->many, b->factor, all);
+    find_factors(w->clip, b->factor, all);
+    kernels->rows_round_many(b->y, b->factor, w->scale, w->squares, d, b->many, b->z,
+                             b->sum, all);
+    for (size_t r = 0; r < n; r++) {
+        if (!(b->factor[r] > 0 && b->sum[r] < w->surely)) {
+            const way_t way = settle(w, first + r, b->factor[r]);
+            next_integers(w, first + r, &way, &(place_t){0}, NULL);
+            for (size_t i = 0; i < d; i++) {
+                b->z[i * b->many + r] = w->z[i];
+            }
+        }
     }
-    rows[0] += (int64_t)n;
 }
 
-static void add_by_block(const batch_t *b, size_t n, size_t blocks, const int64_t *block,
-                         int64_t *rows, int64_t *total)
+static void add_short(const batch_t *b, size_t n, size_t blocks, const int64_t *block,
+                      int64_t *rows, int64_t *total)
 {
-    const size_t d = b->clip->dimension;
-    for (size_t r = 0; r < n; r++) {
+    const size_t d = b->rows.clip->dimension;
+    for (size_t i = 0; i < d && block == NULL; i++) {
+        total[i] += b->rows.kernels->column_sum(b->z + i * b->many, n);
+    }
+    rows[0] += block == NULL ? (int64_t)n : 0;
+    for (size_t r = 0; r < n && block != NULL; r++) {
         const uint64_t at = (uint64_t)block[r];
         if (at >= blocks) {
             continue;
         }
-        if (!b->brief) {
-            b->kernels->rows_add(b->z + r * b->padded, b->padded, 1, total + at * d, d);
-        } else {
-            for (size_t i = 0; i < d; i++) {
-                total[at * d + i] += b->z[i * b->rows + r];
-            }
+        for (size_t i = 0; i < d; i++) {
+            total[at * d + i] += b->z[i * b->many + r];
         }
         rows[at]++;
     }
 }
 
-static void write_out(const batch_t *b, size_t n, int64_t *out)
-{
-    const size_t d = b->clip->dimension;
-    for (size_t r = 0; r < n && b->brief; r++) {
-        for (size_t i = 0; i < d; i++) {
-            out[r * d + i] = b->z[i * b->rows + r];
-        }
-    }
-    for (size_t r = 0; r < n && !b->brief; r++) {
-        for (size_t i = 0; i < d; i++) {
-            out[r * d + i] = b->z[r * b->padded + i];
-        }
-    }
-}
+/* ---- the calls -------------------------------------------------------------- */
 
-static bool sound(const fdp_clip_t *clip, fdp_dtype_t type)
+static bool sound(const fdp_clip_t *clip, fdp_dtype_t type, size_t n)
 {
-    return (type == FDP_F32 || type == FDP_F64) && clip->dimension >= 1 &&
-           (uint64_t)clip->dimension < (UINT64_C(1) << 32) && clip->most >= 0 &&
-           clip->most < 0x1p30 && clip->limit <= UINT64_C(1) << 60 &&
+    return (type == FDP_F32 || type == FDP_F64) && n <= UINT32_MAX &&
+           clip->dimension >= 1 && (uint64_t)clip->dimension < (UINT64_C(1) << 32) &&
+           clip->most >= 0 && clip->most < 0x1p30 && clip->limit <= UINT64_C(1) << 60 &&
            clip->step >= -1000 && clip->step <= 1000 &&
            (clip->norm == FDP_NORM_L1 || clip->norm == FDP_NORM_L2 ||
             clip->norm == FDP_NORM_MAX);
 }
 
-/* Computes sums by block, or with `out` the rows themselves. */
-static fdp_status_t run(const fdp_clip_t *law, size_t n, const void *x, fdp_dtype_t type,
-                        size_t blocks, const int64_t *block, int64_t *rows,
-                        int64_t *total, int64_t *out)
+/* Bytes for y and z of a piece, and for `shorts` more entries of both. */
+static size_t room(size_t shorts)
 {
-    batch_t b;
-    if (!sound(law, type) || n > UINT32_MAX) {
-        return FDP_ERR_PARAMETER;
-    }
-    if (!batch_open(&b, law, type)) {
-        return FDP_ERR_MEMORY;
-    }
-    const size_t d = law->dimension;
-    const fdp_rounding_t rounding = fdp_rounding_enter();
-    for (size_t i = 0; i < n; i += b.rows) {
-        const size_t part = n - i < b.rows ? n - i : b.rows;
-        const uint8_t *from = (const uint8_t *)x + i * d * b.item;
-        if (b.brief) {
-            clip_short(&b, part, from);
-        } else {
-            clip_long(&b, b.z, part, from);
-        }
-        if (out != NULL) {
-            write_out(&b, part, out + i * d);
-        } else if (block != NULL) {
-            add_by_block(&b, part, blocks, block + i, rows, total);
-        } else if (blocks > 0) {
-            add_all(&b, part, rows, total);
-        }
-    }
-    fdp_rounding_leave(rounding);
-    fdp_memory_give(b.memory, b.size);
-    return FDP_OK;
+    return (PIECE + shorts) * (sizeof(double) + sizeof(int32_t));
 }
 
 fdp_status_t fdp_clip_rows(const fdp_clip_t *law, size_t n, const void *x,
                            fdp_dtype_t type, int64_t *out)
 {
-    return run(law, n, x, type, 0, NULL, NULL, NULL, out);
+    if (!sound(law, type, n)) {
+        return FDP_ERR_PARAMETER;
+    }
+    double *memory = fdp_memory_take(room(0));
+    if (memory == NULL) {
+        return FDP_ERR_MEMORY;
+    }
+    const fdp_part_t part = {x, law->dimension};
+    const rows_t w =
+        rows_of(law, &part, 1, type, memory, (int32_t *)(void *)(memory + PIECE));
+    const fdp_rounding_t rounding = fdp_rounding_enter();
+    for (size_t r = 0; r < n; r++) {
+        double factor;
+        find_rows(&w, r, 1, &factor);
+        const way_t way = settle(&w, r, factor);
+        memset(out + r * law->dimension, 0, law->dimension * sizeof *out);
+        add_row(&w, r, &way, 1, out + r * law->dimension);
+    }
+    fdp_rounding_leave(rounding);
+    fdp_memory_give(memory, room(0));
+    return FDP_OK;
 }
 
 fdp_status_t fdp_clip_sums(const fdp_clip_t *law, size_t n, const void *x,
                            fdp_dtype_t type, size_t blocks, const int64_t *block,
                            int64_t *rows, int64_t *total)
 {
-    return run(law, n, x, type, blocks, block, rows, total, NULL);
+    if (!sound(law, type, n)) {
+        return FDP_ERR_PARAMETER;
+    }
+    const size_t d = law->dimension;
+    const bool brief = d < SHORT && (law->norm != FDP_NORM_MAX || law->changed >= d);
+    const size_t many = brief ? (BATCH / d) & ~(size_t)7 : 0;
+    const size_t size = room(many * (d + 2));
+    double *memory = fdp_memory_take(size);
+    if (memory == NULL) {
+        return FDP_ERR_MEMORY;
+    }
+    const fdp_part_t part = {x, d};
+    batch_t b = {.many = many, .y = memory + PIECE};
+    b.factor = b.y + many * d;
+    b.sum = b.factor + many;
+    int32_t *z = (int32_t *)(void *)(b.sum + many);
+    b.z = z + PIECE;
+    b.rows = rows_of(law, &part, 1, type, memory, z);
+    const fdp_rounding_t rounding = fdp_rounding_enter();
+    if (!brief) {
+        add_long(&b.rows, n, blocks, block, rows, total);
+    } else { /* kernels also read beyond the rows */
+        memset(memory, 0, size);
+        for (size_t i = 0; i < n; i += many) {
+            const size_t some = n - i < many ? n - i : many;
+            clip_short(&b, some, i);
+            add_short(&b, some, blocks, block == NULL ? NULL : block + i, rows, total);
+        }
+    }
+    fdp_rounding_leave(rounding);
+    fdp_memory_give(memory, size);
+    return FDP_OK;
+}
+
+fdp_status_t fdp_clip_groups(size_t groups, const fdp_group_t *group, size_t first,
+                             size_t n, fdp_dtype_t type)
+{
+    for (size_t g = 0; g < groups; g++) {
+        size_t size = 0;
+        for (size_t p = 0; p < group[g].parts; p++) {
+            size += group[g].part[p].size;
+        }
+        if (!sound(group[g].clip, type, n) || size != group[g].clip->dimension) {
+            return FDP_ERR_PARAMETER;
+        }
+    }
+    const size_t factors = groups * FDP_ROWS, size = room(factors);
+    double *factor = fdp_memory_take(size);
+    if (factor == NULL) {
+        return FDP_ERR_MEMORY;
+    }
+    double *y = factor + factors;
+    int32_t *z = (int32_t *)(void *)(y + PIECE);
+    const fdp_rounding_t rounding = fdp_rounding_enter();
+    for (size_t r = first; r < first + n; r += FDP_ROWS) {
+        const size_t some = first + n - r < FDP_ROWS ? first + n - r : FDP_ROWS;
+        unsigned finite = (1U << some) - 1;
+        for (size_t g = 0; g < groups; g++) {
+            const rows_t w =
+                rows_of(group[g].clip, group[g].part, group[g].parts, type, y, z);
+            finite &= find_rows(&w, r, some, factor + g * FDP_ROWS);
+        }
+        for (size_t g = 0; g < groups; g++) {
+            const rows_t w =
+                rows_of(group[g].clip, group[g].part, group[g].parts, type, y, z);
+            add_rows(&w, r, factor + g * FDP_ROWS, finite, group[g].total);
+        }
+    }
+    fdp_rounding_leave(rounding);
+    fdp_memory_give(factor, size);
+    return FDP_OK;
 }

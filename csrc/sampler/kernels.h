@@ -11,6 +11,7 @@
 
 #include "../base/cpu.h"
 
+#define FDP_ROWS 4         /* most rows of a clipped sum that are added together */
 #define FDP_RANK_MASKS 128 /* most masks (of 64 lanes each) in which ranks are searched */
 
 /* A report of local hashing, prepared for comparison with categories v: it supports v if slope v +
@@ -135,10 +136,9 @@ typedef struct {
 
     /* Rows of a clipped sum, and values of a column: see rows_body.inc.h. */
     double (*rows_measure)(const void *x, int single, int squares, size_t n);
-    double (*rows_round)(const void *x, int single, double r, int nearest, int squares,
-                         int32_t *z, size_t n);
-    void (*rows_add)(const int32_t *z, size_t apart, size_t rows, int64_t *total,
-                     size_t n);
+    void (*rows_round)(const double *y, double r, int nearest, int32_t *z, size_t n);
+    void (*rows_add)(const void *const *x, int single, const double *r, const int *nearest,
+                     int squares, size_t rows, int64_t *total, double *sum, size_t n);
     void (*rows_apart)(const void *x, int single, size_t d, double *y, size_t stride,
                        size_t n);
     void (*rows_measure_many)(const double *y, int squares, int single, size_t d,

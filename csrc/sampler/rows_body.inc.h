@@ -22,34 +22,37 @@ typedef float FDP_K(floats) __attribute__((vector_size(FDP_VECTOR / 2)));
 /* Operations on vectors: doubles to the nearest integers (ties to even), or truncated toward 0; a
  * double beyond 31 bits gives some integer of more than 30 bits; conversion to wider lanes (gcc 12
  * converts vectors of 8 lane by lane); the larger (lesser) of v and the bound, and the bound if v
- * is NaN; and squares of 32-bit lanes. */
+ * is NaN; squares of 32-bit lanes; and both roundings with the result as a double. */
 #if FDP_VECTOR == 64
 #define FDP_NEAREST(v) (FDP_K(ints))_mm512_cvtpd_epi32((__m512d)(v))
 #define FDP_TOWARDS_0(v) (FDP_K(ints))_mm512_cvttpd_epi32((__m512d)(v))
 #define FDP_FROM_INTS(v) (FDP_K(reals))_mm512_cvtepi32_pd((__m256i)(v))
 #define FDP_FROM_FLOATS(v) (FDP_K(reals))_mm512_cvtps_pd((__m256)(v))
-#define FDP_TO_LONGS(v) (FDP_K(longs))_mm512_cvtepi32_epi64((__m256i)(v))
 #define FDP_ABOVE(v, bound) (FDP_K(reals))_mm512_max_pd((__m512d)(v), (__m512d)(bound))
 #define FDP_BELOW(v, bound) (FDP_K(reals))_mm512_min_pd((__m512d)(v), (__m512d)(bound))
 #define FDP_SQUARED(u) (FDP_K(longs))_mm512_mul_epi32((__m512i)(u), (__m512i)(u))
+#define FDP_WHOLE_NEAR(v) (FDP_K(reals))_mm512_roundscale_pd((__m512d)(v), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
+#define FDP_WHOLE(v) (FDP_K(reals))_mm512_roundscale_pd((__m512d)(v), _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC)
 #elif FDP_VECTOR == 32
 #define FDP_NEAREST(v) (FDP_K(ints))_mm256_cvtpd_epi32((__m256d)(v))
 #define FDP_TOWARDS_0(v) (FDP_K(ints))_mm256_cvttpd_epi32((__m256d)(v))
 #define FDP_FROM_INTS(v) (FDP_K(reals))_mm256_cvtepi32_pd((__m128i)(v))
 #define FDP_FROM_FLOATS(v) (FDP_K(reals))_mm256_cvtps_pd((__m128)(v))
-#define FDP_TO_LONGS(v) (FDP_K(longs))_mm256_cvtepi32_epi64((__m128i)(v))
 #define FDP_ABOVE(v, bound) (FDP_K(reals))_mm256_max_pd((__m256d)(v), (__m256d)(bound))
 #define FDP_BELOW(v, bound) (FDP_K(reals))_mm256_min_pd((__m256d)(v), (__m256d)(bound))
 #define FDP_SQUARED(u) (FDP_K(longs))_mm256_mul_epi32((__m256i)(u), (__m256i)(u))
+#define FDP_WHOLE_NEAR(v) (FDP_K(reals))_mm256_round_pd((__m256d)(v), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)
+#define FDP_WHOLE(v) (FDP_K(reals))_mm256_round_pd((__m256d)(v), _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC)
 #else
 #define FDP_NEAREST(v) FDP_K(to_ints)(v, 1)
 #define FDP_TOWARDS_0(v) FDP_K(to_ints)(v, 0)
 #define FDP_FROM_INTS(v) __builtin_convertvector(v, FDP_K(reals))
 #define FDP_FROM_FLOATS(v) __builtin_convertvector(v, FDP_K(reals))
-#define FDP_TO_LONGS(v) __builtin_convertvector(v, FDP_K(longs))
 #define FDP_ABOVE(v, bound) FDP_K(either)((FDP_K(longs))((v) > (bound)), v, bound)
 #define FDP_BELOW(v, bound) FDP_K(either)((FDP_K(longs))((v) < (bound)), v, bound)
 #define FDP_SQUARED(u) ((u) * (u))
+#define FDP_WHOLE_NEAR(v) FDP_FROM_INTS(FDP_NEAREST(v))
+#define FDP_WHOLE(v) FDP_FROM_INTS(FDP_TOWARDS_0(v))
 
 static inline FDP_K(ints) FDP_K(to_ints)(FDP_K(reals) v, int nearest)
 {
@@ -201,76 +204,93 @@ static double FDP_K(rows_measure)(const void *x, int single, int squares, size_t
     return squares ? FDP_K(measure_row)(x, 0, 1, n) : FDP_K(measure_row)(x, 0, 0, n);
 }
 
-/* Rounds a vector to integers, stores them, and adds their squares (or magnitudes). */
-static inline void FDP_K(round)(FDP_K(reals) v, int nearest, int squares, int32_t *z,
-                                FDP_K(reals) *sum)
+/* z = y r in integers, rounded to nearest or toward 0; n is rounded up to a multiple of 16. */
+static void FDP_K(rows_round)(const double *y, double r, int nearest, int32_t *z, size_t n)
 {
-    const FDP_K(ints) whole = nearest ? FDP_NEAREST(v) : FDP_TOWARDS_0(v);
-    memcpy(z, &whole, sizeof whole);
-    v = FDP_FROM_INTS(whole);
-    *sum += squares ? v * v : FDP_K(magnitude)(v);
+    for (size_t i = 0; i < n; i += FDP_LANES) {
+        const FDP_K(reals) v = FDP_K(entries)(y, 0, i) * r;
+        const FDP_K(ints) whole = nearest ? FDP_NEAREST(v) : FDP_TOWARDS_0(v);
+        memcpy(z + i, &whole, sizeof whole);
+    }
 }
 
-static inline double FDP_K(round_row)(const void *x, int single, double r, int nearest,
-                                      int squares, int32_t *z, size_t n)
+/* Rounds vectors v of some rows, returns `sum` plus these integers, and adds their squares (or
+ * magnitudes) to `all`. */
+static inline FDP_K(longs) FDP_K(add_entries)(const FDP_K(reals) *v, const int *nearest,
+                                              int squares, size_t rows, FDP_K(longs) sum,
+                                              FDP_K(reals) *all)
 {
-    FDP_K(reals) sum[FDP_ACROSS];
+    const double unit = 0x1.8p52; /* added to it, a double's last place is 1 */
+    int64_t origin;
+    FDP_K(reals) part = {0};
+    memcpy(&origin, &unit, sizeof origin);
+    FDP_UNROLL
+    for (size_t k = 0; k < rows; k++) {
+        const FDP_K(reals) u = nearest[k] ? FDP_WHOLE_NEAR(v[k]) : FDP_WHOLE(v[k]);
+        part += u;
+        all[k] += squares ? u * u : FDP_K(magnitude)(u);
+    }
+    return sum + ((FDP_K(longs))(part + unit) - origin);
+}
+
+FDP_ALWAYS_INLINE void FDP_K(add_some)(const void *const *x, int single, const double *r,
+                                       const int *nearest, int squares, size_t rows,
+                                       int64_t *total, double *sum, size_t n)
+{
+    FDP_K(reals) all[FDP_ROWS], v[FDP_ROWS];
+    FDP_K(longs) to = {0};
     size_t i = 0;
     FDP_UNROLL
-    for (size_t k = 0; k < FDP_ACROSS; k++) {
-        sum[k] = (FDP_K(reals)){0};
+    for (size_t k = 0; k < rows; k++) {
+        all[k] = (FDP_K(reals)){0};
     }
-    for (; i + FDP_SUMS <= n; i += FDP_SUMS) {
-        FDP_UNROLL
-        for (size_t k = 0; k < FDP_ACROSS; k++) {
-            const size_t at = i + FDP_LANES * k;
-            FDP_K(round)(FDP_K(entries)(x, single, at) * r, nearest, squares, z + at,
-                         &sum[k]);
-        }
-    }
-    FDP_UNROLL
-    for (size_t k = 0; k < FDP_ACROSS && i < n; k++) {
-        const size_t at = i + FDP_LANES * k;
-        FDP_K(round)(FDP_K(last_entries)(x, single, at, n) * r, nearest, squares, z + at,
-                     &sum[k]);
-    }
-    return FDP_K(fold)(sum);
-}
-
-/* z = x r in integers, with room for a multiple of 16. Returns the sum of their squares (or
- * magnitudes) as a double: exact up to 2^53, else with a relative error of at most n 2^-53. */
-static double FDP_K(rows_round)(const void *x, int single, double r, int nearest,
-                                int squares, int32_t *z, size_t n)
-{
-    if (!squares) {
-        return FDP_K(round_row)(x, single, r, nearest, 0, z, n);
-    }
-    if (single) {
-        return nearest ? FDP_K(round_row)(x, 1, r, 1, 1, z, n)
-                       : FDP_K(round_row)(x, 1, r, 0, 1, z, n);
-    }
-    return nearest ? FDP_K(round_row)(x, 0, r, 1, 1, z, n)
-                   : FDP_K(round_row)(x, 0, r, 0, 1, z, n);
-}
-
-/* Adds rows of n entries to total; the rows are `apart` entries apart. */
-static void FDP_K(rows_add)(const int32_t *z, size_t apart, size_t rows, int64_t *total,
-                            size_t n)
-{
-    size_t i = 0;
     for (; i + FDP_LANES <= n; i += FDP_LANES) {
-        FDP_K(longs) sum;
-        memcpy(&sum, total + i, sizeof sum);
-        for (size_t r = 0; r < rows; r++) {
-            FDP_K(ints) part;
-            memcpy(&part, z + r * apart + i, sizeof part);
-            sum += FDP_TO_LONGS(part);
+        memcpy(&to, total + i, sizeof to);
+        FDP_UNROLL
+        for (size_t k = 0; k < rows; k++) {
+            v[k] = FDP_K(entries)(x[k], single, i) * r[k];
         }
-        memcpy(total + i, &sum, sizeof sum);
+        to = FDP_K(add_entries)(v, nearest, squares, rows, to, all);
+        memcpy(total + i, &to, sizeof to);
     }
-    for (; i < n; i++) {
-        for (size_t r = 0; r < rows; r++) {
-            total[i] += z[r * apart + i];
+    if (i < n) {
+        memcpy(&to, total + i, (n - i) * sizeof *total);
+        FDP_UNROLL
+        for (size_t k = 0; k < rows; k++) {
+            v[k] = FDP_K(last_entries)(x[k], single, i, n) * r[k];
+        }
+        to = FDP_K(add_entries)(v, nearest, squares, rows, to, all);
+        memcpy(total + i, &to, (n - i) * sizeof *total);
+    }
+    for (size_t k = 0; k < rows; k++) {
+        double lane[FDP_LANES];
+        memcpy(lane, &all[k], sizeof lane);
+        for (size_t w = FDP_LANES / 2; w > 0; w /= 2) {
+            for (size_t l = 0; l < w; l++) {
+                lane[l] += lane[l + w];
+            }
+        }
+        sum[k] += lane[0];
+    }
+}
+
+/* Adds the integers of rows x[k] r[k] to total, rounded to nearest or toward 0; their magnitudes are
+ * at most 2^30 + 1. Adds the sum of a row's squares (or magnitudes) to sum[k], with a relative error
+ * of at most (n + 5) 2^-53. The order of additions differs between levels. */
+static void FDP_K(rows_add)(const void *const *x, int single, const double *r,
+                            const int *nearest, int squares, size_t rows, int64_t *total,
+                            double *sum, size_t n)
+{
+    const size_t some = rows == FDP_ROWS ? FDP_ROWS : 1;
+    for (size_t k = 0; k < rows; k += some) {
+        if (some == 1 && single && squares) {
+            FDP_K(add_some)(x + k, 1, r + k, nearest + k, 1, 1, total, sum + k, n);
+        } else if (some == 1) {
+            FDP_K(add_some)(x + k, single, r + k, nearest + k, squares, 1, total, sum + k, n);
+        } else if (single && squares) {
+            FDP_K(add_some)(x, 1, r, nearest, 1, FDP_ROWS, total, sum, n);
+        } else {
+            FDP_K(add_some)(x, single, r, nearest, squares, FDP_ROWS, total, sum, n);
         }
     }
 }

@@ -39,7 +39,7 @@ def test_sums_of_threads_are_whole() -> None:
 
     def work() -> None:
         for _ in range(TIMES):
-            totals.add(part)
+            totals.add(part.copy(), 2**28)
 
     together(work)
     assert set(totals.exact().tolist()) == {THREADS * TIMES * (2**31 + 1)}

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import fastdp
+from fastdp.training import GradientSum
 from tests.reference import clipped_sum as reference
 
 HOSTILE = [
@@ -64,6 +65,51 @@ def test_levels_equal_the_reference(level, norm, dimension, dtype):
             for row in x.astype(np.float64).tolist()
         ]
         np.testing.assert_array_equal(m.clip(x), want)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("dimension", [1, 7, 31, 32, 45, 130])
+@pytest.mark.parametrize("norm", [1, 2, "inf"])
+def test_sums_equal_those_of_the_rows(level, norm, dimension, dtype):
+    """Sums add rows before they are settled; `clip` settles each by itself."""
+    for bits in (3, 29):
+        x = rows_of(dimension, dtype, n=403)
+        m = mechanism(norm, dimension, bits=bits)
+        z = m.clip(x)
+        np.testing.assert_array_equal(m.accumulator().add(x)._exact(), [z.sum(axis=0)])
+        labels = np.arange(len(x)) // 3 % 5 - 1
+        blocks = fastdp.ClippedSum(**dict(m._arguments), blocks=3)
+        want = [z[labels == i].sum(axis=0) for i in range(3)]
+        total = blocks.accumulator().add(x, labels=labels)
+        np.testing.assert_array_equal(total._exact(), want)
+        count = [(labels == i).sum() for i in range(3)]
+        np.testing.assert_array_equal(total._totals[0].exact().ravel(), count)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("radius", [1.0, [1.0, 0.5, 0.25]])
+def test_gradients_equal_the_reference(level, radius, dtype):
+    sizes, step = [3, 33, 1], 2.0**-29
+    m = GradientSum(
+        sigma=1, radius=radius, shapes=[(n,) for n in sizes], granularity=step
+    )
+    x = rows_of(37, dtype, n=203)
+    parts = np.split(x, np.cumsum(sizes)[:-1], axis=1)
+    want, single = np.zeros(37, np.int64), dtype is np.float32
+    for row in x[np.isfinite(x).all(axis=1)].astype(np.float64).tolist():
+        if radius == 1.0:
+            z = reference.clip(row, 1.0, step, 2, single=single, parts=sizes)
+        else:
+            alone = np.split(np.array(row), np.cumsum(sizes)[:-1])
+            z = [
+                entry
+                for part, r in zip(alone, radius, strict=True)
+                for entry in reference.clip(part.tolist(), r, step, 2, single=single)
+            ]
+        want += z
+    totals = m.accumulator().add(parts)._totals
+    got = np.concatenate([total.exact().ravel() for total in totals])
+    np.testing.assert_array_equal(got, want)
 
 
 def test_entries_beyond_the_changed_ones_vanish(level):

@@ -198,8 +198,9 @@ def test_totals_beyond_the_range_saturate_once():
     )
     acc = m.accumulator()
     for sign in (1, -1):
-        acc._totals[1]._high[:], acc._totals[1]._low[:] = sign * 2**40, 7
-        acc._totals[0]._high[:] = 2**33
+        count, total = acc._totals
+        total._high, total._low[:] = np.full_like(total._low, sign * 2**40), 7
+        count._high = np.full_like(count._low, 2**33)
         stream = fastdp.testing.FixedStream(bytes(32))
         count, total = acc.release(stream=stream)
         assert count == pytest.approx(2.0**33, rel=1e-6)
@@ -212,10 +213,28 @@ def test_the_clamp_of_totals_is_the_clamp_of_integers():
     edges = [s * (2**62 + k) for s in (1, -1) for k in (-(2**32), -1, 0, 1, 2**32)]
     for value in [*edges, 0, -1, 2**80, -(2**80)]:
         totals = Totals((1,))
-        totals._high[:], totals._low[:] = value >> 32, value & 0xFFFFFFFF
+        totals._high = np.array([value >> 32])
+        totals._low[:] = value & 0xFFFFFFFF
         assert totals.exact()[0] == value
         assert totals.clamped()[0] == min(max(value, -(2**62)), 2**62)
         assert totals.clamped(5)[0] == min(max(value, -5), 5)
+
+
+def test_totals_carry_before_they_overflow():
+    """Parts of the largest magnitude: without a carry three of them pass 2**62."""
+    for sign in (1, -1):
+        part, totals, other = sign * 2**61, Totals((1,)), Totals((1,))
+        for i in range(1, 8):
+            totals.add(np.array([part]), 2**31)
+            assert totals.exact()[0] == i * part
+        other.add(np.array([part]), 2**31)
+        assert other._high is None
+        for i in range(8, 12):
+            totals.merge(other)
+            assert totals.exact()[0] == i * part
+        assert totals.clamped()[0] == sign * 2**62
+        other.merge(totals)
+        assert other.exact()[0] == 12 * part
 
 
 def test_accumulators_show_nothing_and_clear():

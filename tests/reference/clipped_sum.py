@@ -27,7 +27,13 @@ def _head(y):
     return struct.unpack("<d", struct.pack("<q", bits & -(1 << 27)))[0]
 
 
-def _measure(row, norm, single):
+def _measure(row, norm, single, parts):
+    if parts is not None:  # added in their order
+        total, at = 0.0, 0
+        for size in parts:
+            total += _measure(row[at : at + size], norm, single, None)
+            at += size
+        return total
     if norm == 1:
         return _folded(abs(y) for y in row)
     if single:
@@ -58,8 +64,8 @@ def _outside(z, limit, norm):
     return sum(v * v if norm == 2 else abs(v) for v in z) > limit
 
 
-def clip(row, radius, step, norm, changed=None, single=False):
-    """Return the integers of one row (a list of floats)."""
+def clip(row, radius, step, norm, changed=None, single=False, parts=None):
+    """Return the integers of one row (a list of floats), which may come in parts."""
     steps = Fraction(radius) / Fraction(step)
     most = math.floor(steps)
     if norm == "inf" or len(row) == 1:  # in one dimension all norms are one
@@ -71,7 +77,7 @@ def clip(row, radius, step, norm, changed=None, single=False):
         return z
     limit = math.floor(steps**2) if norm == 2 else most
     radius = float(radius)
-    measure = _measure(row, norm, single)
+    measure = _measure(row, norm, single, parts)
     if 2.0**-150 <= measure <= 2.0**250:
         length = math.sqrt(measure) if norm == 2 else measure
         factor = (1.0 if length <= radius else radius / length) / step

@@ -313,10 +313,11 @@ def floor_of(x: Any, numerator: Any, places: int) -> Any:
     wrong=[{"size": 63}, {"shift": 31}],
 )
 def carry(size: int = 62, shift: int = 32) -> Iterator[Any]:
-    # For parts below 2^62 (and other totals' low halves): high 2^32 + low is kept, and
-    # low comes back to [0, 2^32).
+    # The low half and what is added are below 2^62: the addition does not overflow, and
+    # a carry keeps high 2^32 + low and takes low back to [0, 2^32).
     high, low, part = words("high low part")
-    given = z3.And(low >= 0, low < 2**32, part < 2**size - 1, part > -(2**size))
+    bound = 2**size - 1
+    given = z3.And(low < bound, low > -bound, part < bound, part > -bound)
     given = z3.And(given, high < 2**61, high > -(2**61))
     summed = low + part
     high2, low2 = high + (summed >> shift), summed & 0xFFFFFFFF

@@ -16,7 +16,7 @@ from fastdp.mechanisms._base import Mechanism
 #: Clamp each entry of totals to this magnitude before the noise.
 MOST = 2**62
 
-#: Kernels add this many rows at a time in int64; it must be below 2**32.
+#: Add this many rows at most, of magnitudes up to 2**30, before a carry.
 _SLAB = 2**31
 
 #: Held while totals change, since threads may add to the same totals. There is one lock
@@ -25,58 +25,86 @@ _LOCK = threading.Lock()
 
 
 class Totals:
-    """An array of integers high 2**32 + low, 0 <= low < 2**32, below 2**94.
+    """An array of integers high 2**32 + low, below 2**94.
 
+    `high` is None, or 0 <= low < 2**32 after a carry and one is due after 2**31 rows.
     Partial sums never saturate: if they did, a missing record could shift the borders
     of the parts and change the total without bound. docs/proofs/sums.md.
     """
 
-    __slots__ = ("_high", "_low")
+    __slots__ = ("_high", "_low", "_rows")
 
     def __init__(self, shape: tuple[int, ...]) -> None:
-        self._high = np.zeros(shape, np.int64)
+        self._high: np.ndarray[Any, Any] | None = None
         self._low = np.zeros(shape, np.int64)
+        self._rows = 0  # since the last carry
 
-    def add(self, part: np.ndarray[Any, Any]) -> None:
-        """Add int64 sums of magnitude below 2**62."""
+    def add(self, part: np.ndarray[Any, Any], rows: int) -> None:
+        """Add int64 sums of at most 2**31 rows, of magnitudes up to 2**30.
+
+        The first part is taken as it is: the caller must leave it alone.
+        """
         with _LOCK:
-            self._low += part
-            self._carry()
+            if self._rows or self._high is not None:
+                self._make_room(rows)
+                self._low += part
+            else:
+                self._low = part
+            self._rows += rows
 
     def merge(self, other: Totals) -> None:
         """Add the totals of another object of the same shape."""
         with _LOCK:
+            rows = other._rows + 4  # 2**32 for what a carry left
+            self._make_room(rows)
             self._low += other._low
-            self._high += other._high
+            self._rows += rows
+            if other._high is not None:
+                self._carry()
+                self._high += other._high
+
+    def _make_room(self, rows: int) -> None:
+        if self._rows + rows > _SLAB:
             self._carry()
 
     def _carry(self) -> None:
+        if self._high is None:
+            self._high = np.zeros_like(self._low)
         self._high += self._low >> 32
         self._low &= 0xFFFFFFFF
+        self._rows = 0
 
     def clamped(self, most: int = MOST) -> np.ndarray[Any, Any]:
         """Return the totals as int64, clamped to [-most, most], most <= 2**62."""
         edge = MOST >> 32
         with _LOCK:
-            above, below = self._high >= edge, self._high < -edge
-            total = self._high.copy()
-            _clamp(total, -edge, edge - 1)
-            total <<= 32
-            total += self._low
-        total[above] = MOST
-        total[below] = -MOST
-        _clamp(total, -most, most)
+            if self._high is None:  # magnitudes below 2**62
+                total = self._low.copy()
+            else:
+                self._carry()
+                above, below = self._high >= edge, self._high < -edge
+                total = self._high.copy()
+                _clamp(total, -edge, edge - 1)
+                total <<= 32
+                total += self._low
+                total[above] = MOST
+                total[below] = -MOST
+        if most < MOST:
+            _clamp(total, -most, most)
         return total
 
     def exact(self) -> np.ndarray[Any, Any]:
         """Return the totals as Python ints, for tests."""
-        return self._high.astype(object) * 2**32 + self._low
+        high = 0 if self._high is None else self._high.astype(object)
+        return high * 2**32 + self._low.astype(object)
 
     def clear(self) -> None:
         """Overwrite the totals with zeros."""
         with _LOCK:
-            _core.zero(self._high)
+            if self._high is not None:
+                _core.zero(self._high)
             _core.zero(self._low)
+            self._high, self._rows = None, 0
 
 
 def _clamp(x: np.ndarray[Any, Any], low: int, high: int) -> None:
@@ -117,10 +145,11 @@ class Accumulator(Generic[M]):
 
         def add(start: int, stop: int, _: int) -> None:
             for first in range(start, stop, _SLAB):
+                last = min(first + _SLAB, stop)
                 sums = [np.zeros_like(total._low) for total in self._totals]
-                part(first, min(first + _SLAB, stop), *sums)
+                part(first, last, *sums)
                 for total, own in zip(self._totals, sums, strict=True):
-                    total.add(own)
+                    total.add(own, last - first)
 
         workers = _validate.integer("workers", workers, 1)
         _arrays.in_parallel(add, n, least, workers)
