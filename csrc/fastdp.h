@@ -426,6 +426,34 @@ FDP_API FDP_NODISCARD fdp_status_t fdp_count_support(size_t n, const fdp_hashed_
                                                      uint32_t buckets, uint32_t l,
                                                      size_t categories, int64_t *count);
 
+/* What a report consists of: one part without a name, or up to two members of an object.
+ * A part lies `offset` bytes from the report's start. */
+typedef enum {
+    FDP_NUMBER = 0, /* an integer of up to 4 bytes */
+    FDP_WORD = 1,   /* one of 8 bytes, in hex digits */
+    FDP_ROW = 2,    /* bytes, in hex digits */
+} fdp_report_kind_t;
+
+typedef struct {
+    const char *name;
+    fdp_report_kind_t kind;
+    size_t offset, bytes;
+} fdp_report_part_t;
+
+typedef struct {
+    const char *mechanism; /* its fingerprint */
+    size_t parts, bytes;   /* bytes of a report */
+    fdp_report_part_t part[2];
+} fdp_report_form_t;
+
+/* Reads reports from lines of JSON, an envelope (docs/reports.md) a line, until one is not
+ * written as fastdp and its clients write it or has more reports than there is room for
+ * (`most`). Returns how many were read, from `read` bytes, `lines` lines. */
+FDP_API FDP_NODISCARD size_t fdp_report_lines(const fdp_report_form_t *form,
+                                              const char *text, size_t size,
+                                              uint8_t *out, size_t most, size_t *read,
+                                              size_t *lines);
+
 /* a[v] <- sum over y < n of (-1)^<v, y> a[y], n a power of two, in place; sums wrap. */
 FDP_API void fdp_walsh_hadamard(size_t n, int64_t *a);
 

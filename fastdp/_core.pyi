@@ -239,6 +239,13 @@ def histogram(reports: _Array, out: _Array) -> None: ...
 def hash_support(
     reports: _Array, categories: int, buckets: int, out: _Array
 ) -> None: ...
+def report_lines(
+    text: bytes,
+    start: int,
+    mechanism: bytes,
+    parts: list[tuple[bytes | None, int, int, int]],
+    out: _Array,
+) -> tuple[int, int, int]: ...
 def walsh_hadamard(a: _Array) -> None: ...
 def estimate_counts(
     supporters: _Array,

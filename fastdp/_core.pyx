@@ -1084,6 +1084,29 @@ def hash_support(cnp.ndarray reports, size_t categories, uint32_t buckets,
            1 + (1 << 15) // (categories + 1), NULL, 0)
 
 
+def report_lines(bytes text, size_t start, bytes mechanism, list parts, cnp.ndarray out):
+    """Read reports from lines of JSON, from byte `start` on, into an array of them.
+
+    `parts` has (name or None, kind, offset, bytes) of each part. Return how many reports
+    were read, and from how many bytes and lines: until the text ends, the array is full,
+    or a line is not written as usual.
+    """
+    cdef fdp_report_form_t form
+    cdef size_t read = 0, lines = 0, count, size = len(text) - start
+    cdef size_t most = out.shape[0]
+    cdef const char *begin = PyBytes_AsString(text) + start
+    cdef uint8_t *to = <uint8_t *> cnp.PyArray_DATA(out)
+    form.mechanism = PyBytes_AsString(mechanism)
+    form.parts, form.bytes = len(parts), <size_t> out.strides[0]
+    for k, (name, kind, offset, width) in enumerate(parts):
+        form.part[k].name = NULL if name is None else PyBytes_AsString(name)
+        form.part[k].kind = <fdp_report_kind_t> <int> kind
+        form.part[k].offset, form.part[k].bytes = offset, width
+    with nogil:
+        count = fdp_report_lines(&form, begin, size, to, most, &read, &lines)
+    return count, read, lines
+
+
 def walsh_hadamard(cnp.ndarray a):
     """Transform an int64 array whose length is a power of two, in place."""
     cdef int64_t *data = <int64_t *> cnp.PyArray_DATA(a)

@@ -250,6 +250,23 @@ cdef extern from "fastdp.h" nogil:
     fdp_status_t fdp_count_support(size_t n, const fdp_hashed_t *report,
                                    uint32_t buckets, uint32_t l, size_t categories,
                                    int64_t *count)
+    ctypedef enum fdp_report_kind_t:
+        FDP_NUMBER
+        FDP_WORD
+        FDP_ROW
+
+    ctypedef struct fdp_report_part_t:
+        const char *name
+        fdp_report_kind_t kind
+        size_t offset, bytes
+
+    ctypedef struct fdp_report_form_t:
+        const char *mechanism
+        size_t parts, bytes
+        fdp_report_part_t part[2]
+
+    size_t fdp_report_lines(const fdp_report_form_t *form, const char *text, size_t size,
+                            uint8_t *out, size_t most, size_t *read, size_t *lines)
     void fdp_walsh_hadamard(size_t n, int64_t *a)
 
     ctypedef struct fdp_unbiased_t:

@@ -67,7 +67,7 @@ def mirror_fields(text):
             name = opened[1]
             fields[name] = []
         elif name and line.startswith("        "):
-            fields[name].append(re.search(r"(\w+)(\[\d+\])*\s*$", line)[1])
+            fields[name] += re.findall(r"(\w+)(?:\[\d+\])*\s*(?:,|$)", line)
         elif line.strip():
             name = None
     return fields

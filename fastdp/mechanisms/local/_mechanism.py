@@ -111,6 +111,51 @@ class LocalMechanism(Mechanism, Generic[Estimate]):
             found[place] = _reports.read(report, self._report_dtype, self._row)
         return found
 
+    def reports_from_lines(self, text: bytes) -> tuple[_Array, _Array]:
+        r"""Return the reports of lines of JSON, and the lines that have none.
+
+        A line is a text for `reports_from_json`, which decides what it has. Lines that
+        are written as `reports_to_json` and the JavaScript client write them are read
+        far faster than there. One line of a broken or hostile client does not stop the
+        others: it is counted apart.
+
+        Parameters
+        ----------
+        text : bytes
+            Lines that end in a line feed, the last one not necessarily. Blank lines
+            have no reports and are not refused.
+
+        Returns
+        -------
+        reports : ndarray of `report_dtype`
+            In the order of the lines.
+        refused : ndarray of int64
+            Numbers of the lines, counted from 1, that `reports_from_json` refuses.
+
+        Raises
+        ------
+        DTypeError
+            `text` is not bytes.
+
+        Examples
+        --------
+        >>> import fastdp
+        >>> m = fastdp.RandomizedResponse.from_epsilon(2, categories=3)
+        >>> line = m.reports_to_json(m.release(1))
+        >>> reports, refused = m.reports_from_lines(f"{line}\nnonsense\n".encode())
+        >>> len(reports), refused
+        (1, array([2]))
+        """
+        if not isinstance(text, bytes):
+            raise DTypeError(f"text must be bytes, got {type(text).__name__}")
+        return _reports.read_lines(
+            text,
+            self.fingerprint,
+            self._report_dtype,
+            self._row,
+            self.reports_from_json,
+        )
+
     # --- estimate -----------------------------------------------------------------
 
     def estimate(self, reports: Any, *, workers: int = 1) -> Estimate:

@@ -6,14 +6,19 @@ hostile client) becomes one that supports no category. Its sender counts as a us
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from fastdp import _core
 from fastdp._doorway import enter, is_data
-from fastdp.exceptions import DTypeError, ParameterError
+from fastdp.exceptions import DTypeError, FastDPError, ParameterError
 
 _Array: TypeAlias = "np.ndarray[Any, Any]"
+
+#: Read so many reports at a time from lines.
+_ROOM = 8192
 
 #: A number that is no report of any mechanism.
 _NO_REPORT = np.uint32(2**32 - 1)
@@ -160,6 +165,54 @@ def read(content: Any, dtype: np.dtype[Any], row: tuple[int, ...]) -> Any:
             shown = [f"{n} ({_rule(dtype[n])})" for n in dtype.names]
             rule = f"an object of {' and '.join(shown)}"
         raise ParameterError(f"a report must be {rule}") from None
+
+
+def read_lines(
+    text: bytes,
+    mechanism: str,
+    dtype: np.dtype[Any],
+    row: tuple[int, ...],
+    otherwise: Callable[[str], _Array],
+) -> tuple[_Array, _Array]:
+    """Return the reports of lines of JSON, and the numbers of the lines without any.
+
+    What the core does not take, `otherwise` reads: it raises an error of its own.
+    """
+    fields, found, refused = _fields(dtype, row), [], []
+    at = line = 0
+    while at < len(text):
+        room = np.empty((_ROOM, *row), dtype)
+        name = mechanism.encode()
+        count, read, lines = _core.report_lines(text, at, name, fields, room)
+        at, line = at + read, line + lines
+        found.append(room[:count].copy() if count < _ROOM else room)
+        if count == 0 and at < len(text):
+            end = text.find(b"\n", at) % (len(text) + 1)
+            line += 1
+            try:
+                found.append(otherwise(text[at:end].decode()))
+            except (FastDPError, UnicodeDecodeError):
+                refused.append(line)
+            at = end + 1
+    none = np.empty((0, *row), dtype)
+    return np.concatenate([none, *found]), np.array(refused, np.int64)
+
+
+def _fields(
+    dtype: np.dtype[Any], row: tuple[int, ...]
+) -> list[tuple[bytes | None, int, int, int]]:
+    """Return name, kind, offset and bytes of each part of a report, for the core."""
+    number, word, digits = range(3)
+    if dtype.names is None:
+        width = dtype.itemsize * (row[0] if row else 1)
+        kind = digits if row else word if width == 8 else number
+        return [(None, kind, 0, width)]
+    found = []
+    for name in dtype.names:
+        part, offset = (dtype.fields or {})[name][:2]
+        kind = digits if part.shape else word if part.itemsize == 8 else number
+        found.append((name.encode(), kind, offset, part.itemsize))
+    return found
 
 
 def _rule(dtype: np.dtype[Any]) -> str:
