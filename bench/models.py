@@ -65,9 +65,10 @@ NOTES = {
     "logistic": (
         "Theirs: objective perturbation (C = 1): one draw of spherical noise over the "
         "reals at the full epsilon, private at the exact minimizer, which lbfgs comes "
-        "near. Ours: three exact releases share epsilon, and integer Laplace noise is "
-        "for L1, which rows bounded in L2 pay for: more error than theirs where n "
-        "epsilon is small beside the square of d. With a delta ours has Gaussian noise."
+        "near. Ours: four exact releases share epsilon, with integer Laplace noise for "
+        "L1, which rows bounded in L2 pay for. Where products are mostly noise, all "
+        "four release the sums of the classes, which need few numbers. With a delta "
+        "ours has Gaussian noise."
     ),
     "components": (
         "Theirs: eigenvectors one after another by the exponential mechanism (Bingham "

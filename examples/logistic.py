@@ -1,11 +1,11 @@
-"""Private logistic regression in few releases: moments first, then gradients.
+"""Private logistic regression in few releases: sums of classes first, then gradients.
 
     python examples/logistic.py [--small] [--plot FILE]
 
 Chaudhuri, Monteleoni, Sarwate, "Differentially private empirical risk minimization"
 (JMLR 2011) perturb the objective, which is private at its exact minimizer only. Here
 nothing is exact but integer sums: `LogisticRegression`, whose docstring says why it is
-private, releases moments, then sums of gradients for two Newton steps.
+private, releases sums of classes and products, then gradients for two Newton steps.
 
 A gradient is -s(-w u) u, s(t) = 1/(1 + e^-t), u = +-x by the label, within r of
 c w/|w|, public functions of |w|. If n is public and a record is replaced, rows are

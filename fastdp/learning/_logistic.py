@@ -1,4 +1,4 @@
-"""Logistic regression in three releases: moments first, then two sums of gradients."""
+"""Logistic regression in few releases: sums of classes, products, gradients."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ from fastdp.mechanisms._keys import items_of
 from fastdp.tables import Rows
 
 #: Shares of the budget for the releases; maximum norm of weights for unit records.
-_SHARES, _LONGEST = (Fraction(7, 20), Fraction(3, 20), Fraction(1, 2)), 16.0
+_SHARES, _LONGEST = [Fraction(part, 20) for part in (6, 3, 3, 8)], 16.0
+
+#: Prior variance of a feature within classes; least variance of their means.
+_INSIDE, _APART = 0.15, 0.001
 
 #: Step of the grid for rows.
 _STEP = Fraction(1, 2**16)
@@ -32,11 +35,12 @@ _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 
 
 class LogisticRegression(Estimator):
-    """Logistic regression by Newton steps on noisy sums; several classes one by one.
+    """Logistic regression from noisy sums; several classes one by one.
 
-    First the sums of u/2 and x x^T, u = x with the sign of the label: they give the
-    weights if x is Gaussian (Stein's lemma). Then two sums of gradients at these
-    weights, for Newton steps with the Hessian of the first.
+    First come the sums of each class. With the sum of products x x^T they give the
+    weights if x is Gaussian (Stein's lemma); two sums of gradients then give Newton
+    steps. Where the noise of the products is too large to be of use, the
+    rest of the budget goes to the sums of the classes again.
 
     Parameters
     ----------
@@ -63,11 +67,12 @@ class LogisticRegression(Estimator):
 
     Privacy
     -------
-    That of `event()` for each `fit`, of its three releases, exact: a record is one row
-    of each sum, computed from the record and released weights, and `ClippedSum` checks
+    That of `event()` for each `fit`, of its four releases, exact: a record is one row
+    of each sum, computed from the record and earlier releases, and `ClippedSum` checks
     its norm in integers; the sensitivity under the neighboring relation holds whatever
-    floats and solvers do. A record with NaN, or of no class, is a row of zeros,
-    infinities count as the bounds. Timing class T0.
+    floats and solvers do. Earlier releases decide what is summed, but not the noise. A
+    record with NaN, or of no class, is a row of zeros, infinities count as the bounds.
+    Timing class T0.
 
     References
     ----------
@@ -92,6 +97,9 @@ class LogisticRegression(Estimator):
     """
 
     _estimator_type: ClassVar[str | None] = "classifier"
+
+    #: Weight of the noisy products, beside a prior, from which on they are released.
+    _least_trust: ClassVar[float] = 0.1
 
     coef_: Array
     intercept_: Array
@@ -137,33 +145,27 @@ class LogisticRegression(Estimator):
         one = bool(self.fit_intercept)
         return Products(features + one, self._norm, constant=False, length=1)
 
-    def _half(self, features: int) -> float:
-        """Return the norm of the signed half of the first row, and of its products.
-
-        These are weighed down to it: what gives the weights' direction has less noise.
-        """
-        width = features + bool(self.fit_intercept)
-        models = self._models
-        if self._norm == 1:
-            return models * math.sqrt(0.75 * width) / 2
-        return math.sqrt(models) / 2
-
-    def _mechanisms(self, features: int) -> tuple[Any, ...]:
+    def _shapes(self, features: int) -> list[dict[str, Any]]:
         width, models = features + bool(self.fit_intercept), self._models
-        products, half = self._products(features), self._half(features)
-        if self._norm == 1:
-            first, later = 2 * half, models * math.sqrt(width)
-        else:
-            first, later = math.sqrt(2) * half, math.sqrt(models)
+        classes = len(checked_classes(self.classes))
+        products = self._products(features).shape
+        one = self._norm == 1
         known = {"norm": self._norm, "granularity": _STEP}
-        moments = {
-            "radius": first,
-            "dimension": products.shape["dimension"] + models * width,
+        sums = {
+            "radius": math.sqrt(width) if one else 1,
+            "dimension": width,
+            "blocks": classes,
             "constant": None if self._relation is REPLACE else 1,
         }
-        gradients = {"radius": later, "dimension": models * width}
-        shapes = [{**known, **own} for own in (moments, gradients, gradients)]
-        return self._made(_SHARES, shapes)
+        products["dimension"] = max(products["dimension"], classes * width)
+        gradients = {
+            "radius": models * math.sqrt(width) if one else math.sqrt(models),
+            "dimension": classes * width,
+        }
+        return [{**known, **own} for own in (sums, products, gradients, gradients)]
+
+    def _mechanisms(self, features: int) -> tuple[Any, ...]:
+        return self._made(_SHARES, self._shapes(features))
 
     def fit(
         self,
@@ -175,11 +177,11 @@ class LogisticRegression(Estimator):
         budgets: str | Iterable[str] | None = None,
         stream: Stream | None = None,
     ) -> Self:
-        """Fit the model by three releases.
+        """Fit the model by four releases.
 
         Parameters, errors and privacy are those of `LinearRegression.fit`, except that
         `y` holds classes. In a ledger each release has its own label, `label` with
-        "1/3" and so on.
+        "1/4" and so on.
         """
         one_index(X=X, y=y)
         x = self._entered(X)
@@ -195,52 +197,100 @@ class LogisticRegression(Estimator):
         missing = np.isnan(z).any(axis=1) | (codes < 0)
         z /= np.maximum(np.sqrt(dots(z, z)), 1)[:, None]
         z[missing] = 0
-        own = [1] if len(classes) == 2 else range(len(classes))
-        signed = [np.where(codes == k, 1.0, -1.0)[:, None] * z for k in own]
-        weights = self._fitted(fitting, z, signed, features) / length
+        codes[missing] = -1
+        weights = self._fitted(fitting, z, codes, features) / length
         slopes = weights[:, :features] / box.half
         shifts = weights[:, features:].sum(axis=1) - slopes @ box.center
         learned = {"coef_": slopes, "intercept_": shifts, "classes_": np.array(classes)}
         return self._keep(X, features, **learned)
 
-    def _fitted(
-        self, fitting: Fitting, z: Array, signed: list[Array], features: int
-    ) -> Array:
+    def _fitted(self, fitting: Fitting, z: Array, codes: Array, features: int) -> Array:
         """Return the weights of each model, one a row, after all releases."""
-        products, width = self._products(features), z.shape[1]
-        share = self._half(features) / products.radius
-        own = share * products.rows(z)
-        rows = np.column_stack([own, *(u / 2 for u in signed)])
-        noisy, std = fitting.release(0, rows), fitting.mechanisms[0].std
+        width, one = z.shape[1], 1 / self._length(features)
+        sums = fitting.release(0, z, labels=codes)
         n = float(len(z))  # public if records are replaced
         if self._relation is not REPLACE:
-            n, noisy = max(noisy[0], 1.0), noisy[1:]
+            n, sums = float(sums[:, 0].sum()), sums[:, 1:]
         n = max(n, 1.0)
-        full = products.matrix(noisy[: -len(signed) * width] / share)
-        values, vectors = np.linalg.eigh(full)
-        above = np.maximum(values, 4 * std / share * math.sqrt(width))
-        moments = (vectors * above) @ vectors.T
-        halves = noisy[-len(signed) * width :].reshape(len(signed), width)
-        weights = np.array([_start(half, moments, n) for half in halves])
-        for i in (1, 2):
-            parts: list[Array] = []
-            known: list[tuple[float, Any]] = []
-            for w, u in zip(weights, signed, strict=True):
-                c, r = egg(float(np.linalg.norm(w)), self._relation is REPLACE)
-                center = c * w / (np.linalg.norm(w) or 1)
-                row = (logistic(-dots(u, w))[:, None] * u - center) / r
-                row[~z.any(axis=1)] = 0  # records that are left out
-                parts.append(row)
-                known.append((r, center * n if self._relation is REPLACE else 0))
-            noisy = fitting.release(i, np.column_stack(parts))
-            std = fitting.mechanisms[i].std
-            for k, (r, rest) in enumerate(known):
-                w = weights[k]
-                gradient = r * noisy[k * width : (k + 1) * width] + rest
-                damping = r * std * math.sqrt(width) / 2 * np.eye(width)
-                step = np.linalg.solve(_hessian(w, moments, n) + damping, gradient)
-                weights[k] = _shortened(w + step)
+        inside = np.full(width, _INSIDE * one**2)
+        noise = 2 * fitting.mechanisms[1].std * math.sqrt(width)
+        trust = 1 / (1 + (noise / (n * inside[0])) ** 2)
+        refined = trust >= self._least_trust
+        std = fitting.mechanisms[0].std
+        if not refined:
+            sums, std = self._again(fitting, z, codes, sums)
+        counts = np.full(len(sums), n / len(sums))
+        if self.fit_intercept:
+            inside[-1] /= 100
+            counts = np.maximum(sums[:, -1], 4 * std)
+            counts *= n / counts.sum()
+        means = _means(sums, counts, std, one)
+        if self.fit_intercept:
+            means[:, -1] = one
+        sums = means * counts[:, None]
+        moments = sums.T @ means + n * np.diag(inside)
+        if refined:
+            products = self._products(features)
+            noisy = products.matrix(_padded(fitting, 1, products.rows(z)))
+            moments = trust * noisy + (1 - trust) * moments
+            values, vectors = np.linalg.eigh(moments)
+            floor = min(2 * trust * noise, n * inside[0])
+            moments = (vectors * np.maximum(values, floor)) @ vectors.T
+        models = [1] if len(sums) == 2 else list(range(len(sums)))
+        half = sums.sum(axis=0) / 2
+        weights = np.array([_start(sums[k] - half, moments, n) for k in models])
+        if refined:
+            signs = [np.where(codes == k, 1.0, -1.0)[:, None] for k in models]
+            for i in (2, 3):
+                self._step(
+                    fitting, i, weights, [sign * z for sign in signs], moments, n
+                )
         return weights
+
+    def _again(
+        self, fitting: Fitting, z: Array, codes: Array, sums: Array
+    ) -> tuple[Array, float]:
+        """Return the mean of all releases as sums of classes, and its deviation."""
+        shapes = self._shapes(z.shape[1] - bool(self.fit_intercept))
+        classes, width = sums.shape
+        own = (codes[:, None] == np.arange(classes))[:, :, None]
+        rows = (own * z[:, None, :]).reshape(len(z), classes * width)
+        total, precision = sums * fitting.mechanisms[0].std ** -2, 0.0
+        for i, m in enumerate(fitting.mechanisms):
+            size = shapes[i]["radius"] / shapes[0]["radius"]
+            precision += (m.std / size) ** -2
+            if i:
+                noisy = _padded(fitting, i, size * rows).reshape(classes, width)
+                total = total + noisy / size * (m.std / size) ** -2
+        return total / precision, precision**-0.5
+
+    def _step(
+        self,
+        fitting: Fitting,
+        i: int,
+        weights: Array,
+        signed: list[Array],
+        moments: Array,
+        n: float,
+    ) -> None:
+        """Move all weights by one Newton step, from a release of their gradients."""
+        width, centered = weights.shape[1], self._relation is REPLACE
+        parts: list[Array] = []
+        known: list[tuple[float, Any]] = []
+        for w, u in zip(weights, signed, strict=True):
+            c, r = egg(float(np.linalg.norm(w)), centered)
+            center = c * w / (np.linalg.norm(w) or 1)
+            row = (logistic(-dots(u, w))[:, None] * u - center) / r
+            row[~u.any(axis=1)] = 0  # records that are left out
+            parts.append(row)
+            known.append((r, center * n if centered else 0))
+        noisy = _padded(fitting, i, np.column_stack(parts)).reshape(weights.shape)
+        std = fitting.mechanisms[i].std
+        for k, (r, rest) in enumerate(known):
+            damping = r * std * math.sqrt(width) / 2 * np.eye(width)
+            bend = _hessian(weights[k], moments, n) + damping
+            step = np.linalg.solve(bend, r * noisy[k] + rest)
+            weights[k] = _shortened(weights[k] + step)
 
     def decision_function(self, X: Any) -> Array:
         """Return log odds, shape (n,) for two classes, else (n, classes)."""
@@ -365,6 +415,24 @@ def egg(length: float, centered: bool) -> tuple[float, float]:
     centers = np.linspace(-0.6, 0.2, 161) if centered else np.zeros(1)
     far = np.hypot(along - centers[:, None], across).max(axis=1)
     return float(centers[far.argmin()]), float(far.min())
+
+
+def _padded(fitting: Fitting, i: int, rows: Array) -> Array:
+    """Return the noisy sum of rows that may be shorter than those of mechanism i."""
+    (size,) = fitting.mechanisms[i].shape
+    whole = np.zeros((len(rows), size))
+    whole[:, : rows.shape[1]] = rows
+    return fitting.release(i, whole)[: rows.shape[1]]
+
+
+def _means(sums: Array, counts: Array, std: float, one: float) -> Array:
+    """Return means of the classes, shrunk to that of all where noise is large."""
+    middle = sums.sum(axis=0) / counts.sum()
+    apart = sums / counts[:, None] - middle
+    noise = (std / counts) ** 2
+    spread = np.maximum(np.square(apart).mean(axis=1) - noise, _APART * one**2)
+    found: Array = middle + apart * (spread / (spread + noise))[:, None]
+    return found
 
 
 def _slope(width: Any) -> Array:

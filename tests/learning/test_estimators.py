@@ -48,6 +48,20 @@ MODELS["two classes"] = lambda **more: LogisticRegression(
 MODELS["three classes"] = lambda **more: LogisticRegression(
     classes=[-1.7, 0, 2], data_norm=0.5, fit_intercept=False, **PUBLIC, **more
 )
+
+
+class Refined(LogisticRegression):
+    """Releases products and gradients even of few records."""
+
+    _least_trust = 0.0
+
+
+MODELS["two classes, refined"] = lambda **more: Refined(
+    classes=[0, 2], **PUBLIC, **more
+)
+MODELS["three classes, refined"] = lambda **more: Refined(
+    classes=[-1.7, 0, 2], data_norm=0.5, fit_intercept=False, **PUBLIC, **more
+)
 NAN, INF = float("nan"), float("inf")
 
 #: Records (x, x, y) as they may come; the target counts where a model has one.
@@ -445,6 +459,18 @@ def test_classes_are_found_at_little_noise():
     assert model.predict_proba(x).sum(axis=1) == pytest.approx(1)
     assert (names[model.predict_proba(x).argmax(axis=1)] == model.predict(x)).all()
     assert model.predict([[1e308, -1e308]] * 5).shape == (5,)
+
+
+def test_few_records_of_many_features_are_no_guess():
+    """The noise of all products of features is far larger than they are."""
+    rng = np.random.default_rng(5)
+    y = rng.integers(0, 2, 600)
+    x = rng.normal(size=(600, 30)) / 5 - np.where(y == 1, 0.6, 0.3)[:, None]
+    model = LogisticRegression(
+        classes=[0, 1], neighboring_relation="replace_one", epsilon=1, **PUBLIC
+    )
+    scores = [model.fit(x, y, stream=FixedStream(str(i))).score(x, y) for i in range(9)]
+    assert np.median(scores) > 0.8  # 0.49 with a noisy sum of products
 
 
 def test_gradients_lie_in_their_ball():
