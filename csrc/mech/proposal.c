@@ -25,6 +25,7 @@
 #define TRIES 2
 #define FEW (FDP_SHORT / FDP_NODE) /* nodes of a short row */
 #define WORDS (2 * TRIES) /* for each try: a point and an acceptance */
+#define GROUP (FDP_POWERS / TRIES) /* rows that are accepted together */
 #define PARTS 3           /* arrays of a candidate: score, base weight, its exponent */
 #define NO_EXPONENT -0x1p17 /* exponent of a weight of 0 */
 
@@ -34,7 +35,15 @@ typedef struct {
     uint64_t candidate, bound;
     double score; /* for FDP_I64: its distance from the largest score */
     double mantissa, power; /* base weight: mantissa 2^power */
+    uint64_t there; /* mask: the candidate has a weight */
 } try_t;
+
+/* What the acceptance of some rows needs. */
+typedef struct {
+    double nats[GROUP][TRIES], bits[GROUP][TRIES], power[GROUP][TRIES];
+    try_t tries[GROUP][TRIES];
+    uint64_t word[GROUP][WORDS], unsure[GROUP];
+} group_t;
 
 typedef struct {
     const fdp_call_t *call;
@@ -47,11 +56,13 @@ typedef struct {
     fdp_proposal_t proposal;
     size_t full, rest; /* number of full nodes; candidates of one more, shorter node */
     size_t padded;     /* entries of the shorter node, with padding */
+    bool whole;        /* the shorter node is read where it lies */
     uint64_t *sum;     /* of each node, also of the shorter one */
     size_t size;       /* bytes of `sum` */
     fdp_u128_t total;
     uint64_t unsure;
     try_t tries[TRIES];
+    group_t group;
     FDP_ALIGNED(64) uint64_t near[PARTS][TRIES][FDP_NODE]; /* copies of the tries' nodes */
     FDP_ALIGNED(64) uint64_t last[PARTS][FDP_NODE], weight[FDP_NODE];
     FDP_ALIGNED(64) uint64_t start[FDP_LANES];
@@ -82,7 +93,11 @@ static fdp_row_t row_of(const row_t *t, uint64_t *score, uint64_t *weight,
         .exponent = t->row.exponent == NULL ? NULL : (const double *)(void *)exponent};
 }
 
-static fdp_row_t last_of(row_t *t) { return row_of(t, t->last[0], t->last[1], t->last[2]); }
+/* The shorter node: a copy, or the row itself if entries of another row follow it. */
+static fdp_row_t last_of(row_t *t)
+{
+    return t->whole ? t->row : row_of(t, t->last[0], t->last[1], t->last[2]);
+}
 
 /* ---- bounds and sums ------------------------------------------------------------ */
 
@@ -128,7 +143,11 @@ static void row_open(row_t *t, size_t row)
     t->row.score = (const uint64_t *)c->score + row * c->n;
     t->row.weight = c->mantissa == NULL ? NULL : c->mantissa + at;
     t->row.exponent = c->exponent == NULL ? NULL : c->exponent + at;
-    copy_last(t);
+    /* What is read beyond a short row's end has no weight. */
+    t->whole = t->full == 0 && !t->based && row * c->n + t->padded <= c->rows * c->n;
+    if (!t->whole) {
+        copy_last(t);
+    }
     const fdp_row_t last = last_of(t);
     set_top(t, row, &last);
     t->kernels->totals[t->type][t->based](&t->row, t->full, &t->proposal, t->sum);
@@ -258,38 +277,34 @@ static void take_apart(row_t *t)
     fdp_wipe(power, sizeof power);
 }
 
-/* The weight w: 2^51 e^-gap, times the base weight 2^-place; 0 for a lost candidate. The bound is a
- * bound of w. */
-static double weight_of(const row_t *t, const try_t *y)
+/* Sets the logarithm of the weight w: 2^51 e^-gap, times the base weight 2^-place. It is `nats`
+ * and `bits` below 51 bits. */
+static void set_depth(const row_t *t, try_t *y, double *nats, double *bits)
 {
     const uint64_t none = fdp_mask(t->proposal.most == 0.0);
     double gap = y->score;
-    uint64_t there = ~UINT64_C(0);
+    y->there = ~UINT64_C(0);
     if (!t->type) {
         const double s = fdp_pick_double(fdp_mask(gap > 0x1.fffffffffffffp1023),
                                          0x1.fffffffffffffp1023, gap);
-        there = fdp_mask(s > -INFINITY) | none;
+        y->there = fdp_mask(s > -INFINITY) | none;
         gap = t->proposal.top.f64 - s;
     }
     const double x = t->law->rate * gap;
-    double z = fdp_pick_double(fdp_mask(x < FDP_PROPOSAL_FAR), x, FDP_PROPOSAL_FAR);
-    z = fdp_pick_double(none | fdp_mask(z < 0.0), 0.0, z); /* candidates without weight may be
-                                                            * above all that count */
-    const double k = fdp_nearest(z * FDP_LOG2E);
-    const double r = (k * FDP_LN2_HI - z) + k * FDP_LN2_LO;
-    const double far = k + (t->proposal.place - y->power);
-    const double down = fdp_pick_double(fdp_mask(far < 900.0), far, 900.0);
-    const uint64_t power = (uint64_t)(1023 + 51 - fdp_to_small(down)) << 52;
-    const double w = FDP_EXP_EVAL(r) * fdp_bits_double(power) * y->mantissa;
-    return fdp_bits_double(fdp_double_bits(w) & there);
+    const double z = fdp_pick_double(fdp_mask(x < FDP_PROPOSAL_FAR), x, FDP_PROPOSAL_FAR);
+    /* Candidates without weight may be above all that count. */
+    *nats = fdp_pick_double(none | fdp_mask(z < 0.0), 0.0, z);
+    *bits = t->proposal.place - y->power;
 }
 
-/* The mask of whether V < w / W. */
-static uint64_t accept(row_t *t, const try_t *y, uint64_t word)
+/* The mask of whether V < w / W; `power` is w without its mantissa. */
+static uint64_t accept(const row_t *t, const try_t *y, double power, uint64_t word,
+                       uint64_t *unsure)
 {
+    const double w = fdp_bits_double(fdp_double_bits(power * y->mantissa) & y->there);
     const double bound = fdp_from_unsigned(y->bound), close = t->tolerance * bound;
-    const double beyond = weight_of(t, y) - fdp_from_unsigned(word) * 0x1p-64 * bound;
-    t->unsure |= fdp_mask(beyond > -close) & fdp_mask(beyond < close);
+    const double beyond = w - fdp_from_unsigned(word) * 0x1p-64 * bound;
+    *unsure |= fdp_mask(beyond > -close) & fdp_mask(beyond < close);
     return fdp_mask(beyond > 0.0);
 }
 
@@ -382,23 +397,45 @@ static int settle_row(fdp_settle_t *w, const void *what, const uint64_t *word, i
     return fdp_settle_goes_on(w) ? 1 : -1;
 }
 
-static fdp_status_t row_select(row_t *t, size_t r, uint64_t row, int64_t *out)
+/* Selects from some rows. Their tries' weights are computed together: the exponentials of one
+ * try alone would wait for each other's products. */
+static fdp_status_t select_some(row_t *t, size_t r, size_t rows, uint64_t row, int64_t *out)
 {
-    const size_t ahead = (t->from->rows - r) * WORDS;
-    const uint64_t *word = fdp_words_at(&t->words, WORDS * row, WORDS, ahead);
-    t->unsure = 0;
-    row_open(t, r);
-    row_find(t, word);
-    if (t->based) {
-        take_apart(t);
+    group_t *g = &t->group;
+    for (size_t k = 0; k < rows; k++) {
+        const size_t ahead = (t->from->rows - r - k) * WORDS;
+        memcpy(g->word[k], fdp_words_at(&t->words, WORDS * (row + k), WORDS, ahead),
+               sizeof g->word[k]);
+        t->unsure = 0;
+        row_open(t, r + k);
+        row_find(t, g->word[k]);
+        if (t->based) {
+            take_apart(t);
+        }
+        for (size_t j = 0; j < TRIES; j++) {
+            set_depth(t, &t->tries[j], &g->nats[k][j], &g->bits[k][j]);
+        }
+        memcpy(g->tries[k], t->tries, sizeof g->tries[k]);
+        g->unsure[k] = t->unsure;
     }
-    const uint64_t first = accept(t, &t->tries[0], word[1]);
-    const uint64_t second = accept(t, &t->tries[1], word[3]);
-    t->unsure |= ~(first | second);
-    *out = (int64_t)fdp_pick(first, t->tries[0].candidate, t->tries[1].candidate);
-    if (FDP_UNLIKELY(t->unsure != 0)) {
-        const settle_t s = {t, fdp_choice_of(t->law, t->from, r, NULL)};
-        return fdp_select_settle(t->call, WORDS * row, settle_row, &s, word, out);
+    t->kernels->power51(g->nats[0], g->bits[0], g->power[0]);
+    for (size_t k = 0; k < rows; k++) {
+        const try_t *y = g->tries[k];
+        const uint64_t *word = g->word[k];
+        uint64_t unsure = g->unsure[k];
+        const uint64_t first = accept(t, &y[0], g->power[k][0], word[1], &unsure);
+        const uint64_t second = accept(t, &y[1], g->power[k][1], word[3], &unsure);
+        unsure |= ~(first | second);
+        out[k] = (int64_t)fdp_pick(first, y[0].candidate, y[1].candidate);
+        if (FDP_UNLIKELY(unsure != 0)) {
+            row_open(t, r + k);
+            const settle_t s = {t, fdp_choice_of(t->law, t->from, r + k, NULL)};
+            const fdp_status_t status = fdp_select_settle(t->call, WORDS * (row + k),
+                                                          settle_row, &s, word, out + k);
+            if (status != FDP_OK) {
+                return status;
+            }
+        }
     }
     return FDP_OK;
 }
@@ -409,9 +446,11 @@ static fdp_status_t select_rows(row_t *t, uint64_t first_row, int64_t *out)
     t->proposal.rate = t->law->rate * FDP_LOG2E;
     t->proposal.place = 0.0;
     t->proposal.mantissa = 0;
+    memset(&t->group, 0, sizeof t->group); /* all of its places go through the kernel */
     fdp_status_t status = FDP_OK;
-    for (size_t r = 0; r < t->from->rows && status == FDP_OK; r++) {
-        status = row_select(t, r, first_row + r, out + r);
+    for (size_t r = 0; r < t->from->rows && status == FDP_OK; r += GROUP) {
+        const size_t left = t->from->rows - r;
+        status = select_some(t, r, left < GROUP ? left : GROUP, first_row + r, out + r);
     }
     fdp_rounding_leave(rounding);
     return status;
@@ -424,6 +463,7 @@ static void wipe_row(row_t *t)
     fdp_wipe(&t->proposal, sizeof t->proposal);
     fdp_wipe(&t->total, sizeof t->total);
     fdp_wipe(t->tries, sizeof t->tries);
+    fdp_wipe(&t->group, sizeof t->group);
     for (size_t p = 0; p < PARTS; p++) {
         if (part_of(&t->row, p) != NULL) {
             fdp_wipe(t->near[p], t->full > 0 ? sizeof t->near[p] : 0);
@@ -453,8 +493,8 @@ fdp_status_t fdp_select_proposed(const fdp_call_t *call, const fdp_selection_t *
     t.type = from->type == FDP_I64;
     t.based = from->mantissa != NULL;
     t.row = (fdp_row_t){NULL, NULL, NULL};
-    t.full = from->n / FDP_NODE;
-    t.rest = from->n % FDP_NODE;
+    t.full = from->n > FDP_NODE ? from->n / FDP_NODE : 0;
+    t.rest = from->n - t.full * FDP_NODE;
     t.padded = fdp_block_padded(t.rest);
     t.size = nodes_of(&t) * sizeof *t.sum;
     t.sum = nodes_of(&t) <= FEW ? few : fdp_memory_take(t.size);

@@ -146,6 +146,7 @@ const fdp_selection_kernels_t FDP_JOIN(fdp_selection, FDP_LEVEL) = {
     .largest = {FDP_K(largest_f64), FDP_K(largest_i64)},
     .gaps = {FDP_K(gaps_f64), FDP_K(gaps_i64)},
     .weigh = FDP_K(weigh),
+    .power51 = FDP_K(power51),
     .split = FDP_K(split),
     .weigh_scaled = FDP_K(weigh_scaled),
     .totals = {{FDP_K(totals_f64), FDP_K(totals_based_f64)},

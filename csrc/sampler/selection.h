@@ -22,6 +22,7 @@
  * infinite gap. */
 #define FDP_GAP_FAR 1e300
 
+#define FDP_POWERS 8 /* exponentials of candidates that are taken together */
 #define FDP_NODE 128 /* candidates whose integer bounds are summed together */
 
 /* Coefficients of an upper bound of 2^(f - 1) for f in (0, 1], in multiples of 2^-24 that are
@@ -106,6 +107,8 @@ typedef struct {
     void (*split)(double *weight, size_t n, double top, double *exponent);
     /* weight = exp(-gap), and the sums of the lanes. */
     void (*weigh)(const double *gap, size_t n, double *weight, double *lane);
+    /* power = 2^51 e^-nats 2^-bits, for FDP_POWERS numbers, nats in [0, 2^16]. */
+    void (*power51)(const double *nats, const double *bits, double *power);
     /* weight = factor * mantissa, factor = exp(-gap) 2^(exponent - top). Returns top, chosen so
      * that the largest factors are about 1. A mantissa of 0 means lost. */
     double (*weigh_scaled)(const double *gap, const double *mantissa,

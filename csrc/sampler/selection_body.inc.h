@@ -143,6 +143,18 @@ static void FDP_K(weigh)(const double *restrict gap, size_t n, double *restrict 
     FDP_K(sum_lanes)(weight, n, lane);
 }
 
+static void FDP_K(power51)(const double *restrict nats, const double *restrict bits,
+                           double *restrict power)
+{
+    for (size_t i = 0; i < FDP_POWERS; i++) {
+        const double k = fdp_nearest(nats[i] * FDP_LOG2E);
+        const double r = (k * FDP_LN2_HI - nats[i]) + k * FDP_LN2_LO;
+        const double far = FDP_LESSER(k + bits[i], 900.0);
+        const uint64_t scale = (uint64_t)(1023 + 51 - fdp_to_small(far)) << 52;
+        power[i] = FDP_EXP_EVAL(r) * fdp_bits_double(scale);
+    }
+}
+
 /* The bits of base weights and their exponents. For subnormal weights (which operations may treat
  * as 0), the bits are those of the weight in units of 2^-1074. The exponent of 0 is below all
  * others. */
