@@ -207,9 +207,10 @@ def _fields(
         width = dtype.itemsize * (row[0] if row else 1)
         kind = digits if row else word if width == 8 else number
         return [(None, kind, 0, width)]
-    found = []
+    found: list[tuple[bytes | None, int, int, int]] = []
     for name in dtype.names:
-        part, offset = (dtype.fields or {})[name][:2]
+        assert dtype.fields is not None
+        part, offset = dtype.fields[name][:2]
         kind = digits if part.shape else word if part.itemsize == 8 else number
         found.append((name.encode(), kind, offset, part.itemsize))
     return found
