@@ -21,11 +21,13 @@ from fastdp.accounting._atoms.allocation import Allocation
 from fastdp.accounting._atoms.law import Law
 from fastdp.accounting._atoms.plan import Cost
 from fastdp.accounting._pld.families import Family, Sided, Step, loosened
-from fastdp.accounting._pld.losses import Floats, Loss, U
+from fastdp.accounting._pld.losses import Floats, GaussianLoss, Loss, Tilted, U
+from fastdp.accounting._pld.mellin import Mean, TiltedAllocation
+from fastdp.accounting._pld.power_series import whole_moments
 from fastdp.exceptions import UnsupportedEventError
 
-#: Compute a removal's moments at whole orders up to _ORDERS; give up a moment whose
-#: logarithm exceeds _LARGEST, so that all of them fit doubles.
+#: Compute a removal's moments at whole orders up to _ORDERS; logarithms of moments
+#: above _LARGEST are not used.
 _ORDERS, _LARGEST = 64, 600.0
 
 #: For the moments of an addition: one step's law has _CELLS cells and tails of a mass
@@ -34,6 +36,9 @@ _ORDERS, _LARGEST = 64, 600.0
 _CELLS, _LOG_TAIL = 500, -160.0
 _PLACES = np.linspace(-20.0, 14.0, 8001)
 _FROM, _TO = 1.0, 45.0
+
+#: With so many steps a variance of the ratios, take the loss as nearly normal.
+_MANY = 50
 
 #: With more steps, give no bound if some ratios may be 0.
 _MOST_STEPS = 1 << 20
@@ -69,6 +74,20 @@ class AllocationLoss(Loss):
         gone = self.lost[0 if upper else 1]
         epoch = Allocation(self.steps, rate, self.removal, upper, gone)
         return epoch.law(one, cost, cells, tail)
+
+    @property
+    def normal_variance(self) -> float:
+        """That of ln S, if many steps of Gaussian noise make it nearly normal."""
+        if not isinstance(self.one, GaussianLoss) or self.rate < 1:
+            return math.inf
+        few = self.one.square > math.log(self.steps / _MANY)
+        return math.inf if few else math.expm1(self.one.square) / self.steps
+
+    def tilted(self, theta: float, count: int) -> Tilted:
+        """Return the tilted law of a whole epoch of Gaussian noise."""
+        if not isinstance(self.one, GaussianLoss) or self.rate < 1 or self.lost[0]:
+            return super().tilted(theta, count)
+        return TiltedAllocation(Mean(self.one.square, self.steps), theta, self.removal)
 
     def cumulants(self, t: Floats) -> tuple[Floats, Floats]:
         """Return upper bounds of K(t): S is no wider than R (theorem 22).
@@ -111,29 +130,10 @@ class AllocationLoss(Loss):
 
     @functools.cached_property
     def _whole(self) -> Floats:
-        """Upper bounds of K(0), K(1), .. as far as the moments fit doubles.
-
-        E S^n = n! t^-n [x^n] (sum of E R^k x^k/k!)^t, and all terms are positive.
-        """
-        k = np.arange(_ORDERS + 1.0)
-        moment, error = np.zeros((2, k.size))
-        moment[2:], error[2:] = self.one.cumulants(k[1:-1])
-        count = int(np.searchsorted(moment + error > _LARGEST, True))
-        k, moment = k[:count], moment[:count] + error[:count]
-        base = np.exp(moment - gammaln(k + 1) - k * math.log(self.steps))
-        base[1:] *= 1 - self.lost[1]
-        power = np.eye(1, count)[0]
-        left = self.steps
-        while left:
-            if left & 1:
-                power = np.convolve(power, base)[:count]
-            base = np.convolve(base, base)[:count]
-            left >>= 1
-        # A term of order n is a product of at most n coefficients other than 1, and
-        # errors add up: n times the error of one coefficient and of all levels.
-        size = moment + gammaln(k + 1) + k * math.log(self.steps)
-        slip = k * (16 * size + 8 * self.steps.bit_length() + 128) * U
-        power = power * np.exp(gammaln(k + 1))
+        """Upper bounds of K(0), K(1), .. as far as the moments fit doubles."""
+        moment, error = np.zeros((2, _ORDERS + 1))
+        moment[2:], error[2:] = self.one.cumulants(np.arange(1.0, _ORDERS))
+        power, slip = whole_moments(moment + error, self.steps, 1 - self.lost[1])
         if self.rate < 1:
             power = _mixed(power, self.rate)
         finite = 1 - self.rate * self.lost[0]

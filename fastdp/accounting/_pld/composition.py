@@ -149,6 +149,11 @@ class Composition:
         """About how many exponentials a node takes."""
         return sum(loss.terms for loss, _ in self.steps)
 
+    @functools.cached_property
+    def normal_variance(self) -> float:
+        """About the variance, if the loss is nearly normal; else infinite."""
+        return sum(count * loss.normal_variance for loss, count in self.steps)
+
     # ---- the sums --------------------------------------------------------------------
 
     def cumulants(self, indices: Indices) -> Floats:

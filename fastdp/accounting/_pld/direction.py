@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import ndtri
 
 from fastdp.accounting._atoms.bounds import (
     BOTH,
@@ -39,8 +40,8 @@ _GAP = -1.5
 _SPAN = 3.0
 
 #: Also use atoms if the contour's bracket is wider than this: relative for epsilon,
-#: absolute for ln delta.
-_WIDE = 1e-7
+#: absolute for ln delta. Of losses that are nearly normal, atoms are wider.
+_WIDE, _NORMAL_WIDE = 1e-7, 1e-4
 
 #: From _SUMS sums of atoms on (with more than two kinds of steps), contours may blur.
 #: Then skip the atoms if the bracket is within _BLURRED (relative, of epsilon) or
@@ -102,7 +103,7 @@ class Direction(Profile):
         upper = max(0.0, self._chernoff.best_epsilon(target)[1]) * (1 + 1e-12)
         if upper <= enough:
             return Bracket(0.0, upper, upper, "chernoff")
-        guess = min(upper, self._chernoff.guess(target))
+        guess = min(upper, self._chernoff.guess(target), self._normal(target))
         best = Bracket(0.0, guess, upper, "chernoff")
         with contextlib.suppress(TooCostlyError):
             best = best.meet(
@@ -115,7 +116,7 @@ class Direction(Profile):
                     self._many,
                 )
             )
-        narrow = _BLURRED if self._many and aim.effort < _ALL else _WIDE
+        narrow = _BLURRED if self._many and aim.effort < _ALL else self._wide
         if _width(best) <= narrow or best.upper <= enough:
             return best
         steps = self.composition.steps
@@ -127,6 +128,23 @@ class Direction(Profile):
             t, bound = self._chernoff.near(self._chernoff.best_epsilon(target)[0])
             upper = max(0.0, float(np.min((bound - target) / t))) * (1 + 1e-12)
             return best.meet(Bracket(0.0, best.estimate, upper, "chernoff"))
+
+    def _normal(self, log_delta: float) -> float:
+        """Return an estimate of epsilon for a loss that is nearly normal, or infinity.
+
+        Rare large losses may move the best order far from that of the others.
+        """
+        variance = self.composition.normal_variance
+        if variance == math.inf:
+            return math.inf
+        root = math.sqrt(variance)
+        level = max(4 * math.exp(max(log_delta, _DEEPEST)) / root, 1e-300)
+        return max(variance / 2 - root * float(ndtri(min(level, 0.5))), 0.0)
+
+    @property
+    def _wide(self) -> float:
+        """Above this width, atoms may be narrower."""
+        return _WIDE if self.composition.normal_variance == math.inf else _NORMAL_WIDE
 
     @functools.cached_property
     def _many(self) -> bool:
@@ -192,7 +210,7 @@ class Direction(Profile):
             rows[:, i] = known.lower, known.estimate, known.upper
             methods[i] = known.method
 
-        aim = _BLURRED_LOG if self._many else _WIDE
+        aim = _BLURRED_LOG if self._many else self._wide
         wide = (rows[2] - rows[0] > aim) & (rows[2] > deepest)
         open_ = np.flatnonzero(wide)
         while open_.size:

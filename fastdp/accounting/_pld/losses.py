@@ -149,6 +149,11 @@ class Loss(ABC):
     #: About how many exponentials a node of a contour takes.
     terms = 5
 
+    @property
+    def normal_variance(self) -> float:
+        """About the variance of a loss that is nearly normal; infinite for others."""
+        return math.inf
+
     @abstractmethod
     def cumulants(self, t: Floats) -> tuple[Floats, Floats]:
         """Return K(t) for t > 0 and bounds of its errors; infinite where unknown."""
