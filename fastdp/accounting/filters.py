@@ -523,5 +523,6 @@ class ApproximateFilter(PrivacyFilter[_Broken]):
         asked = []
         for name in ("rho" if alone else "epsilon", "delta"):
             cost = getattr(state, name) - getattr(before, name)
-            asked.append(f"{name} {_decimal(cost, ROUND_CEILING)}")
+            if cost:
+                asked.append(f"{name} {_decimal(cost, ROUND_CEILING)}")
         return f"{', '.join(asked)} was asked, {self._left()} is left"

@@ -146,9 +146,9 @@ def require_columns(name: str, there: Sequence[str], wanted: Iterable[str]) -> N
     """Refuse a frame in which a column is missing or occurs more than once."""
     for column in wanted:
         if there.count(column) != 1:
+            found = "several columns" if column in there else "no column"
             raise ParameterError(
-                f"{name} must have one column {column!r}, it has "
-                f"{there.count(column)}; its columns are "
+                f"{name} has {found} {column!r}; its columns are "
                 f"{', '.join(map(str, there[:_NAMED]))}{' ...' * (len(there) > _NAMED)}"
             )
 

@@ -192,8 +192,8 @@ class Budget:
             ) from None
         if not admission._within(after):
             raise BudgetExceededError(
-                f"budget {self.name!r} ({admission._budget()}) does not cover the "
-                "event; nothing was spent"
+                f"budget {self.name!r} does not cover the release: "
+                f"{admission._shortage(after)}; nothing was spent"
             )
         return _state_text(after, relation, event.group_size, distance)
 

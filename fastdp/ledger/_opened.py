@@ -9,8 +9,13 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, NoReturn, Self
 
+from fastdp._validate import Real
 from fastdp.accounting.events import Event
-from fastdp.accounting.filters import PrivacyFilter
+from fastdp.accounting.filters import (
+    ApproximateFilter,
+    PrivacyFilter,
+    PureFilter,
+)
 from fastdp.exceptions import (
     DTypeError,
     LabelConflictError,
@@ -45,8 +50,10 @@ class Opened:
     def add_budget(
         self,
         name: str,
-        filter: PrivacyFilter[Any],
+        filter: PrivacyFilter[Any] | None = None,
         *,
+        epsilon: Real | None = None,
+        delta: Real | None = None,
         unit: str,
         block_of: str | None = None,
     ) -> BudgetState:
@@ -56,9 +63,12 @@ class Opened:
         ----------
         name : str
             1 to 200 printable ASCII characters, new to the ledger.
-        filter : PrivacyFilter
+        filter : PrivacyFilter, optional
             One of `fastdp.accounting`, with nothing spent: what all releases of the
             budget together will meet, however each was chosen.
+        epsilon, delta : int, float, Fraction or Decimal, optional
+            In place of `filter`: a budget of `ApproximateFilter`, which takes every
+            table; without `delta` one of `PureFilter`.
         unit : str
             Whom the guarantee is about, such as "person" or "household": a name like
             `name`. All sensitivities charged here must be those of this unit.
@@ -81,6 +91,17 @@ class Opened:
         """
         _terms.check_name("name", name)
         _terms.check_name("unit", unit)
+        if epsilon is not None and filter is None:
+            filter = (
+                PureFilter(epsilon)
+                if delta is None
+                else ApproximateFilter(epsilon=epsilon, delta=delta)
+            )
+        elif filter is None or epsilon is not None or delta is not None:
+            raise ParameterError(
+                "either filter or epsilon, and delta with it, must be given, as in "
+                'add_budget("2026", epsilon=3, delta=1e-5, unit="person")'
+            )
         if block_of is not None:
             _terms.check_name("block_of", block_of)
         made = _budgets.opened(name, filter, unit, block_of)

@@ -64,7 +64,8 @@ class Unit:
             raise ParameterError(
                 "records must be given with a unit: at most how many records of one "
                 f"{name or own or 'unit'} are kept in a group; more records mean more "
-                "noise, fewer mean that records are left out"
+                "noise, fewer mean that records are left out. Plan.check(data) "
+                "shows the owner of the data what each limit leaves out"
             )
         named = name
         if name is not None or isinstance(own, str):

@@ -241,7 +241,7 @@ def test_a_folder_that_workers_do_not_see(people, ledger, tmp_path, monkeypatch)
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"by": "nowhere"}, "must have one column 'nowhere'"),
+        ({"by": "nowhere"}, "has no column 'nowhere'"),
         ({"by": "cost", "mean": (), "bounds": None}, "key 'cost' has a type"),
         ({"mean": "town", "by": "user", "bounds": {"town": (0, 1)}}, "must differ"),
         (

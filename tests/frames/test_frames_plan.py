@@ -377,7 +377,7 @@ def test_a_label_is_one_answer_and_one_charge(ledger: Any, how: Any) -> None:
         ),
         ({"by": (), "unit": "row", "delta": None, "keys": KEYS}, "keys goes with by"),
         ({"rho": 1}, "exactly one of epsilon and rho"),
-        ({"by": "nowhere"}, "column 'nowhere', it has 0; its columns are user, town"),
+        ({"by": "nowhere"}, "no column 'nowhere'; its columns are user, town"),
         ({"by": "cost", "mean": ()}, "bounds are of a column"),
         ({"by": "cost", "mean": (), "bounds": None}, "key 'cost' has a type"),
         ({"count": False, "mean": (), "bounds": None}, "ask for at least one of count"),
@@ -409,7 +409,7 @@ def test_a_label_is_one_answer_and_one_charge(ledger: Any, how: Any) -> None:
         ({"keys": [], "delta": None}, "none twice"),
         ({"keys": ["a", 1], "delta": None}, "keys must hold columns of one Arrow type"),
         ({"keys": {"t": ["a"]}, "delta": None}, "a dict with a list for each of town"),
-        ({"keys": pa.table({"t": ["a"]}), "delta": None}, "keys must have one column"),
+        ({"keys": pa.table({"t": ["a"]}), "delta": None}, "keys has no column"),
     ],
 )
 def test_refusals(change: Any, message: str) -> None:

@@ -223,7 +223,7 @@ UNCALIBRATED = fastdp.DiscreteLaplace(scale=2)
         (pl.from_arrow(TABLE).lazy(), {"n": M}, {}, "collect it"),
         (TABLE.to_pandas().n, {"n": M}, {}, "reset_index"),
         ([1, 2], {"n": M}, {}, "stream protocol"),
-        (TABLE, {"m": M}, {}, "must have one column 'm', it has 0"),
+        (TABLE, {"m": M}, {}, "frame has no column 'm'"),
         (TABLE, {"key": M}, {}, "must differ, got 'key'"),
         (TABLE, {"n": UNCALIBRATED}, {}, "sensitivity must be given"),
         (TABLE, {"n": RR}, {}, "frames.randomize"),
@@ -328,7 +328,7 @@ def test_reports_of_bools_are_tallied() -> None:
     [
         ({"n": M}, "frames.release"),
         ({"n": fastdp.UnaryEncoding.from_epsilon(1, categories=9)}, "single numbers"),
-        ({"m": RR}, "one column 'm'"),
+        ({"m": RR}, "no column 'm'"),
     ],
 )
 def test_randomize_refuses(kind: Any, columns: Any, message: str) -> None:

@@ -118,7 +118,7 @@ def test_a_dict_of_columns_needs_no_arrow(monkeypatch: pytest.MonkeyPatch) -> No
         other = fastdp.Plan(keys=["b"], count=True, hash=hash, **options)
         with pytest.raises(ParameterError, match=message):
             other.release({"town": towns}, **wrong)
-    with pytest.raises(ParameterError, match="must have one column 'town'"):
+    with pytest.raises(ParameterError, match="source has no column 'town'"):
         plan.release({"twon": towns})
 
 

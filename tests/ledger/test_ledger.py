@@ -44,6 +44,20 @@ def facts(book):
 # ---- one answer, one charge -----------------------------------------------------
 
 
+def test_a_budget_by_its_epsilon(tmp_path):
+    book = fastdp.ledger.create(tmp_path / "short.db")
+    both = book.add_budget("both", epsilon=3, delta=1e-5, unit="person")
+    rule = accounting.ApproximateFilter(epsilon=3, delta=1e-5)
+    long = book.add_budget("long", rule, unit="person")
+    assert (both.filter, both.limit) == (long.filter, long.limit)
+    assert book.add_budget("pure", epsilon=2, unit="person").filter == "PureFilter"
+    one, two = {"filter": rule, "epsilon": 1}, {"filter": rule, "delta": 1e-5}
+    for words in ({}, {"delta": 1e-5}, one, two):
+        with pytest.raises(ParameterError, match="either filter or epsilon"):
+            book.add_budget("wrong", **words, unit="person")
+    assert "wrong" not in book.budgets()
+
+
 def test_the_same_label_gives_the_same_answer_and_is_paid_once(book, location):
     first = book.release(NOISE, COUNTS, label="a", budgets="all")
     assert first.value.dtype == np.int64

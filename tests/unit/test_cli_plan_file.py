@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from pathlib import Path
 from typing import Any
@@ -103,6 +104,40 @@ def test_two_tables_are_one_label_and_one_charge(folder: Path, capsys: Any) -> N
         assert book.audit().ok
     other = PLAN.replace("epsilon = 1e4", "epsilon = 2e4")
     assert plan(other, *WEEK) == 4  # the label stands for another cost
+
+
+def test_quantiles_by_group_in_a_plan_file(folder: Path, capsys: Any) -> None:
+    words = """
+median = "x"
+quantiles = { cost = [0.25, 0.9] }
+cells = 100
+bounds = { cost = [0, 100], x = [0, 10] }
+epsilon = 1e4
+"""
+    _, total = PLAN.split("[tables.total]")
+    first = PLAN[: PLAN.index("count = true")]
+    text = f'{first}{words}output = "q.csv"\n\n[tables.total]{total}'
+    x = [float(i % 10) for i in range(N)]
+    write_parquet(folder / "in.parquet", {**COLUMNS, "x": x})
+    assert plan(text, *WEEK) == 0
+    head, *rows = csv.reader(Path("q.csv").read_text().splitlines())
+    names = ["cost_q25", "cost_q90", "x_median"]
+    ends = [f"{name}{end}" for name in names for end in ("", "_low", "_high")]
+    assert head == ["region", *ends, "note"]
+    found = {row[0]: row[1:] for row in rows}
+    for at, region in enumerate(("north", "south")):
+        costs = sorted(i % 100 for i in range(at, N, 3))
+        for cell, q in ((0, 0.25), (3, 0.9)):
+            truth = costs[int(q * len(costs)) - 1]
+            # Of each person's three groups two are kept, at random.
+            assert float(found[region][cell]) == pytest.approx(truth, abs=6)
+            low, high = map(float, found[region][cell + 1 : cell + 3])
+            assert low <= float(found[region][cell]) <= high <= low + 4
+    assert found["west"][0] == ""  # nobody is in it
+    assert "wide: cost_q25" in found["west"][-1]
+    assert plan(text.replace("0.9]", "1.5]"), *WEEK, "--dry-run") == 2
+    said = capsys.readouterr().err
+    assert "plan.toml: tables.by_region: quantiles must be" in said
 
 
 def test_a_dry_run_says_the_cost_of_all_and_what_would_be_left(

@@ -428,8 +428,9 @@ def check_bounds(bounds: object) -> tuple[float, float]:
     low = float(_validate.exact("bounds", bounds[0]))
     high = float(_validate.exact("bounds", bounds[1]))
     if not (low < high and high / 2 - low / 2 >= 2.0**-1000):
+        apart = " by 2**-999 or more" if low < high else ""
         raise ParameterError(
-            f"bounds must have low < high, 2**-999 apart at least, got {(low, high)!r}"
+            f"bounds must be (low, high) with low < high{apart}, got {(low, high)!r}"
         )
     return low, high
 
