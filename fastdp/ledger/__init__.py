@@ -18,7 +18,7 @@ from fastdp.ledger import _care, _protocol
 from fastdp.ledger._answers import Answer, Transaction
 from fastdp.ledger._budgets import BudgetState
 from fastdp.ledger._chain import Audit
-from fastdp.ledger._counters import LedgerCounter
+from fastdp.ledger._counters import LedgerCounter, LedgerPrefixSums
 from fastdp.ledger._ledger import Ledger
 from fastdp.ledger._receipts import Receipt, Seen, Witness, need_locks, receipts_from
 from fastdp.ledger._store import FORMAT, Store, read_ledger
@@ -30,6 +30,7 @@ __all__ = [
     "BudgetState",
     "Ledger",
     "LedgerCounter",
+    "LedgerPrefixSums",
     "Receipt",
     "Transaction",
     "adopt",

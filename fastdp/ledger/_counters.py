@@ -1,9 +1,9 @@
-"""Counters that live in the ledger: one charge, then a label for every step.
+"""Running totals that live in the ledger: one charge, then a label for every step.
 
-Between two steps a counter's memory is stored in its row and nowhere else. It has a
-random prefix, so that its digest in the chain reveals nothing. A step is a label like
-any other: its first transaction takes a turn of the counter; its second stores the
-total and the memory after it, unless a later turn was taken.
+Between two steps the memory of a counter, or of prefix sums, is stored in its row and
+nowhere else. It has a random prefix, so that its digest in the chain reveals nothing. A
+step is a label like any other: its first transaction takes a turn of the counter; its
+second stores the total and the memory after it, unless a later turn was taken.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fastdp import _validate
 from fastdp.exceptions import (
     BudgetExceededError,
     DTypeError,
@@ -26,7 +27,8 @@ from fastdp.ledger import _protocol, _terms
 from fastdp.ledger._chain import binds, bound
 from fastdp.ledger._receipts import receipts_from
 from fastdp.ledger._store import Run, Store, has_counters
-from fastdp.mechanisms import Counter
+from fastdp.mechanisms import Counter, PrefixSums
+from fastdp.mechanisms.records.clipped_sum import SumAccumulator
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,81 +37,58 @@ if TYPE_CHECKING:
     from fastdp.ledger._budgets import Budget
     from fastdp.ledger._opened import Opened
     from fastdp.ledger._terms import Terms
+    from fastdp.mechanisms.running._running import Running
 
-#: Maximum memory of a counter, in bytes: each step reads and writes all of it.
-_MOST = 1 << 20
+#: Maximum memory in bytes: each step reads and writes all of it.
+_MOST = 1 << 26
 
 #: First byte of a memory, its layout version; bytes of the random prefix before it.
 _LAYOUT, _SALT = b"\x01", 32
 
 
-class LedgerCounter:
-    """A running total that survives the process; made by `Ledger.counter`.
+class _Running:
+    """A running total that survives the process; made by a `Ledger`.
 
     Threads may share it, and many processes may open it at the same time: steps are
     taken one after another, in one order for all. The object holds nothing private.
     """
 
-    def __init__(self, book: Opened, mechanism: Counter, terms: Terms) -> None:
+    def __init__(self, book: Opened, mechanism: Any, terms: Terms) -> None:
         self._book = book
         self._mechanism = mechanism
         self._terms = terms
 
-    def add(self, count: Any, *, label: str, source: str | None = None) -> Answer:
-        """Add one step's events, once for the label; return the noisy total after it.
-
-        Parameters
-        ----------
-        count : int or numpy integer
-            Events of this step, as for `fastdp.Counter.add`. Where the label is there
-            already it is not looked at.
-        label : str
-            Public name of the step, such as the hour, new to the ledger: 1 to 200
-            printable ASCII characters.
-        source : str, optional
-            Public name of the snapshot that `count` was computed from.
-
-        Returns
-        -------
-        Answer
-            Its `value` is a float.
-
-        Raises
-        ------
-        BudgetExceededError
-            All steps were taken, the counter was ended, a budget is closed; or a second
-            attempt after many crashes must be paid and is not covered.
-        LabelConflictError
-            The label stands for something else than a step of this counter.
-        DTypeError, ParameterError, LedgerError
-            As for `Ledger.release`.
-
-        Privacy
-        -------
-        Part of what the counter's `event()` states and its label was charged for.
-        Timing class T0.
-        """
-        m, own = self._mechanism, self._terms
-        x = m._clamped(count)
+    def _take(self, x: Any, label: str, source: str | None, workers: int = 1) -> Answer:
+        """Take the step of a label with the integers x."""
+        m: Running = self._mechanism
+        own = self._terms
         wanted = _terms.terms(
             label, "step", own.budgets, own.event, {"counter": own.label}, source=source
         )
         rare = _terms.rare_step(m._noise)
         assert rare is not None  # both noises have a bound
-        wanted = replace(wanted, distance=rare * m._strategy.drawn)
+        wanted = replace(wanted, distance=rare * m._strategy.drawn * x.size)
         turn = _Turn(own.label, m._strategy.steps)
 
         def draw(_: int, __: object) -> tuple[str, bytes]:
             try:
-                total, after = m._resumed(turn.memory, turn.taken, x)
+                total, after = m._resumed(turn.memory, turn.taken, x, workers)
             except ValueError:
                 raise _unreadable(own.label) from None
             turn.after = _sealed(after)
-            return "array", _terms.packed(np.float64(total))
+            return "array", _terms.packed(self._shape(total))
 
-        return self._book._drawn(wanted, draw, _total, turn)
+        return self._book._drawn(wanted, draw, self._shown, turn)
 
-    def totals(self) -> list[tuple[str, float]]:
+    @staticmethod
+    def _shape(total: Any) -> Any:
+        return total
+
+    @staticmethod
+    def _shown(body: bytes) -> Any:
+        return _terms.unpacked(body)
+
+    def totals(self) -> list[tuple[str, Any]]:
         """Return label and total of every step that was taken, in order.
 
         Raises
@@ -125,7 +104,7 @@ class LedgerCounter:
             self._terms.label,
         ):
             _protocol.require_whole(store, label, form, body, found)
-            shown.append((label, _total(bytes(body))))
+            shown.append((label, self._shown(bytes(body))))
             last = receipts
         if shown:
             store.seen.saw(receipts_from(last))
@@ -137,10 +116,11 @@ class LedgerCounter:
         with self._book._store.reading() as run:
             if _ended(run, self._terms.label):
                 return 0
-            return self._mechanism._strategy.steps - _last(run, self._terms.label)[0]
+            steps: int = self._mechanism._strategy.steps
+            return steps - _last(run, self._terms.label)[0]
 
     def end(self, *, note: str) -> None:
-        """End the counter before its last step, and forget its private sums.
+        """End it before its last step, and forget its private sums.
 
         The budget stays spent; the totals stay stored.
 
@@ -177,17 +157,132 @@ class LedgerCounter:
         book._witness(receipts)
 
     def __repr__(self) -> str:
-        return f"<LedgerCounter {self._terms.label!r} of {self._book._store.where!r}>"
+        kind = type(self).__name__
+        return f"<{kind} {self._terms.label!r} of {self._book._store.where!r}>"
+
+
+class LedgerCounter(_Running):
+    """A running total of events that survives the process; made by `Ledger.counter`.
+
+    Threads may share it, and many processes may open it at the same time: steps are
+    taken one after another, in one order for all. The object holds nothing private.
+    """
+
+    def add(self, count: Any, *, label: str, source: str | None = None) -> Answer:
+        """Add one step's events, once for the label; return the noisy total after it.
+
+        Parameters
+        ----------
+        count : int or numpy integer
+            Events of this step, as for `fastdp.Counter.add`. Where the label is there
+            already it is not looked at.
+        label : str
+            Public name of the step, such as the hour, new to the ledger: 1 to 200
+            printable ASCII characters.
+        source : str, optional
+            Public name of the snapshot that `count` was computed from.
+
+        Returns
+        -------
+        Answer
+            Its `value` is a float.
+
+        Raises
+        ------
+        BudgetExceededError
+            All steps were taken, the counter was ended, a budget is closed; or a second
+            attempt after many crashes must be paid and is not covered.
+        LabelConflictError
+            The label stands for something else than a step of this counter.
+        DTypeError, ParameterError, LedgerError
+            As for `Ledger.release`.
+
+        Privacy
+        -------
+        Part of what the counter's `event()` states and its label was charged for.
+        Timing class T0.
+        """
+        return self._take(self._mechanism._clamped(count), label, source)
+
+    @staticmethod
+    def _shape(total: Any) -> Any:
+        return np.float64(total[0])
+
+    @staticmethod
+    def _shown(body: bytes) -> float:
+        return float(_terms.unpacked(body))
+
+
+class LedgerPrefixSums(_Running):
+    """Noisy sums of all rows so far that survive the process: DP-FTRL with restarts.
+
+    Made by `Ledger.prefix_sums`. Threads may share it, and many processes may open it
+    at the same time: steps are taken one after another, in one order for all. The
+    object holds nothing private.
+    """
+
+    def accumulator(self) -> SumAccumulator:
+        """Return an empty accumulator for the rows of one step that come in parts."""
+        found: SumAccumulator = self._mechanism.accumulator()
+        return found
+
+    def step(
+        self, rows: Any, *, label: str, source: str | None = None, workers: int = 1
+    ) -> Answer:
+        """Add one step's rows, once for the label; return the noisy sum after it.
+
+        Parameters
+        ----------
+        rows : ndarray of float64 or float32, shape (n, dimension), or SumAccumulator
+            As for `fastdp.PrefixSums.step`; an accumulator is cleared when the answer
+            is there. All attempts of a label must see the same values. If the label is
+            there already, the stored answer comes back, whatever they are.
+        label : str
+            Public name of the step, such as its number, new to the ledger: 1 to 200
+            printable ASCII characters.
+        source : str, optional
+            Public name of the snapshot that `rows` was computed from.
+        workers : int
+            Threads.
+
+        Returns
+        -------
+        Answer
+            Its `value` is an ndarray of float64, shape (dimension,), in the rows' unit.
+
+        Raises
+        ------
+        BudgetExceededError
+            All steps were taken, the sums were ended, a budget is closed; or a second
+            attempt after many crashes must be paid and is not covered.
+        LabelConflictError
+            The label stands for something else than a step of these sums.
+        DTypeError, ParameterError, LedgerError
+            As for `Ledger.release`.
+
+        Privacy
+        -------
+        Part of what the mechanism's `event()` states and its label was charged for.
+        Timing class T0.
+        """
+        m: PrefixSums = self._mechanism
+        workers = _validate.integer("workers", workers, 1)
+        with m._summed(rows, workers) as x:
+            return self._take(x, label, source, workers)
 
 
 def opened(
-    book: Opened, mechanism: object, label: object, budgets: str | Iterable[str]
-) -> LedgerCounter:
-    """Return the counter of a label; charge and make it if it does not exist."""
-    if type(mechanism) is not Counter:
+    book: Opened,
+    mechanism: object,
+    label: object,
+    budgets: str | Iterable[str],
+    kind: type[Counter | PrefixSums],
+) -> Any:
+    """Return the running total of a label; charge and make it if it does not exist."""
+    if type(mechanism) is not kind:
         raise DTypeError(
-            f"mechanism must be a Counter, got {type(mechanism).__name__}: use release "
-            "for a mechanism without memory"
+            f"mechanism must be a {kind.__name__}, got {type(mechanism).__name__}: use "
+            "release for a mechanism without memory"
         )
     terms = _terms.terms(
         label, "counter", budgets, mechanism.event(), {"law": _terms.law_of(mechanism)}
@@ -196,7 +291,7 @@ def opened(
     if len(first) > _MOST:
         raise ParameterError(
             f"mechanism must keep at most {_MOST} bytes between two steps, got "
-            f'{len(first)}: use strategy "tree" or "blt", or fewer bands'
+            f'{len(first)}: use strategy "tree" or "blt", fewer bands, or fewer entries'
         )
     store = book._store
     with store.reading() as run:
@@ -213,7 +308,8 @@ def opened(
         )
     if attempt == 1:
         book._witness(receipts)
-    return LedgerCounter(book, mechanism, terms)
+    found = LedgerCounter if kind is Counter else LedgerPrefixSums
+    return found(book, mechanism, terms)
 
 
 class _Opening:
@@ -340,7 +436,3 @@ def _unreadable(counter: str) -> LedgerError:
         f"the memory of counter {counter!r} is of another version of fastdp; nothing "
         "was released"
     )
-
-
-def _total(body: bytes) -> float:
-    return float(_terms.unpacked(body))

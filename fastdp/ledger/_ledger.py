@@ -14,11 +14,11 @@ from fastdp.accounting.events import Event
 from fastdp.exceptions import ParameterError
 from fastdp.ledger import _counters, _files, _protocol, _shown, _terms
 from fastdp.ledger._answers import Answer
-from fastdp.ledger._counters import LedgerCounter
+from fastdp.ledger._counters import LedgerCounter, LedgerPrefixSums
 from fastdp.ledger._opened import Opened
 from fastdp.ledger._receipts import Receipt, receipts_json
 from fastdp.ledger._terms import Terms
-from fastdp.mechanisms import Counter
+from fastdp.mechanisms import Counter, PrefixSums
 from fastdp.mechanisms._base import Mechanism
 from fastdp.mechanisms.choices.selection import Selection
 
@@ -260,7 +260,7 @@ class Ledger(Opened):
         LabelConflictError
             The label stands for another mechanism or other budgets.
         DTypeError, ParameterError
-            `mechanism` is none, has taken steps or keeps more than 1 MiB.
+            `mechanism` is none, has taken steps or keeps more than 64 MiB.
         LedgerError
             The ledger cannot be used, is of an older format, or can be read by others
             than its owner: it then holds exact sums (docs/ledger.md).
@@ -271,7 +271,44 @@ class Ledger(Opened):
         together; as with `release`, a second attempt after a crash adds a distance that
         the budget states, or pays again. Timing class T0.
         """
-        return _counters.opened(self, mechanism, label, budgets)
+        found: LedgerCounter = _counters.opened(
+            self, mechanism, label, budgets, Counter
+        )
+        return found
+
+    def prefix_sums(
+        self, mechanism: PrefixSums, *, label: str, budgets: str | Iterable[str]
+    ) -> LedgerPrefixSums:
+        """Return running sums of rows under a label: DP-FTRL that survives a restart.
+
+        All its steps are charged once, when the label is new; whoever asks for it
+        later, with an equal mechanism, goes on with it. Each step's sum is stored.
+
+        Parameters
+        ----------
+        mechanism : PrefixSums
+            A new one, which the ledger takes over: it takes no step of its own.
+        label, budgets
+            As for `release`: the label names the sums, each step has one of its own.
+
+        Returns
+        -------
+        LedgerPrefixSums
+            Its `step(rows, label=...)` takes a step.
+
+        Raises
+        ------
+        BudgetExceededError, LabelConflictError, DTypeError, ParameterError, LedgerError
+            As for `counter`.
+
+        Privacy
+        -------
+        As for `counter`. Timing class T0.
+        """
+        found: LedgerPrefixSums = _counters.opened(
+            self, mechanism, label, budgets, PrefixSums
+        )
+        return found
 
     def spend(
         self,

@@ -537,13 +537,6 @@ def test_refusals_leave_everything_as_it_was(book):
         taken.add(1)  # the ledger took it over
 
 
-def test_a_memory_that_is_too_large_is_refused(book):
-    book.add_budget("rho", accounting.ZCDPFilter(1), unit="person")
-    wide = fastdp.Counter.from_rho(0.5, steps=70_000, strategy="square_root")
-    with pytest.raises(ParameterError, match="at most 1048576 bytes"):
-        book.counter(wide, label="x", budgets="rho")
-
-
 def test_a_step_of_two_counters_is_a_conflict(book):
     one = opened(book)
     two = book.counter(new(), label="other", budgets="all")

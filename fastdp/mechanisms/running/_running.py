@@ -12,7 +12,7 @@ import numpy as np
 from fastdp import _factors, _validate
 from fastdp._factors import Floats, Integers
 from fastdp._stream import Stream
-from fastdp.exceptions import BudgetExceededError
+from fastdp.exceptions import BudgetExceededError, ParameterError
 from fastdp.mechanisms._memory import Remembering
 from fastdp.mechanisms.noise.integer import DiscreteGaussian, DiscreteLaplace
 from fastdp.mechanisms.running._strategies import Strategy
@@ -98,6 +98,32 @@ class Running(Remembering):
         total = self._strategy.decode(y.astype(np.float64))
         total *= float(self._step)
         return total
+
+    def _lent(self) -> bytes:
+        """Close the object except to `_resumed`; return its state before step 1."""
+        self._require_home()
+        with self._lock:
+            if self._at:
+                raise ParameterError("mechanism must be new, got one that took steps")
+            self._freeze(_closed=True)
+            return self._strategy.memory()
+
+    def _resumed(
+        self, memory: bytes, taken: int, x: Integers, workers: int = 1
+    ) -> tuple[Floats, bytes]:
+        """Take a step after `taken` steps; return its total and the state after it.
+
+        Between two such steps the object holds no state: a ledger stores it.
+        """
+        self._require_home()
+        with self._lock:
+            try:
+                self._strategy.load(memory, taken)
+                total = self._advance(x, None, workers)
+                ended = taken + 1 == self._strategy.steps
+                return total, b"" if ended else self._strategy.memory()
+            finally:
+                self._strategy.wipe()
 
     def _wipe(self) -> None:
         self._strategy.wipe()

@@ -197,30 +197,6 @@ class Counter(Running):
         x: Integers = np.clip(np.array([int64_scalar("count", count)]), -most, most)
         return x
 
-    def _lent(self) -> bytes:
-        """Close the counter except to `_resumed`; return its state before step 1."""
-        self._require_home()
-        with self._lock:
-            if self._at:
-                raise ParameterError("mechanism must be new, got one that took steps")
-            self._freeze(_closed=True)
-            return self._strategy.memory()
-
-    def _resumed(self, memory: bytes, taken: int, x: Integers) -> tuple[float, bytes]:
-        """Take a step after `taken` steps; return its total and the state after it.
-
-        Between two such steps the object holds no state: a ledger stores it.
-        """
-        self._require_home()
-        with self._lock:
-            try:
-                self._strategy.load(memory, taken)
-                total = float(self._advance(x, None, 1)[0])
-                ended = taken + 1 == self._strategy.steps
-                return total, b"" if ended else self._strategy.memory()
-            finally:
-                self._strategy.wipe()
-
 
 def _events(
     steps: object,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
 from fastdp import _core, _validate, calibration
-from fastdp._factors import Bands, Floats
+from fastdp._factors import Bands, Floats, Integers
 from fastdp._stream import Stream, check_stream
 from fastdp._validate import Real
 from fastdp.accounting.events import (
@@ -73,7 +75,8 @@ class PrefixSums(Running):
     The sensitivity is of the integers that are used, not of the coefficients they
     approximate. Exact. That no individual takes part more often, or twice in a step,
     is the caller's promise. It is charged when the object is made. It holds the sums of
-    past steps, which are private: no copy, pickle or fork, and `close` wipes them.
+    past steps, which are private: no copy, pickle or fork, and `close` wipes them;
+    `Ledger.prefix_sums` keeps them over a restart.
     Timing class T0.
 
     References
@@ -225,17 +228,35 @@ class PrefixSums(Running):
         """
         check_stream(stream)
         workers = _validate.integer("workers", workers, 1)
-        held = rows
-        if not isinstance(rows, SumAccumulator):
-            held = self.accumulator().add(rows, workers=workers)
-        elif rows.mechanism != self._clip:
-            raise ParameterError("rows must come from an accumulator of this object")
+        held = self._accumulated(rows, workers)
         with self._one_step():
             x = held._taken(self._strategy.largest)
             try:
                 return self._advance(x, stream, workers)
             finally:
                 _core.zero(x)
+
+    def _accumulated(self, rows: Any, workers: int) -> SumAccumulator:
+        if not isinstance(rows, SumAccumulator):
+            return self.accumulator().add(rows, workers=workers)
+        if rows.mechanism != self._clip:
+            raise ParameterError("rows must come from an accumulator of this object")
+        return rows
+
+    @contextlib.contextmanager
+    def _summed(self, rows: Any, workers: int) -> Iterator[Integers]:
+        """Give the exact sum of one step's rows; clear it, and `rows` on success."""
+        held = self._accumulated(rows, workers)
+        x = held._exact(self._strategy.largest).reshape(-1)
+        try:
+            yield x
+        except BaseException:
+            if held is not rows:
+                held._clear()
+            raise
+        finally:
+            _core.zero(x)
+        held._clear()
 
 
 class _Plan:
