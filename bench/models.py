@@ -1,7 +1,7 @@
 """Models beside diffprivlib, on made-up records and on data sets of scikit-learn.
 
     pip install diffprivlib "scikit-learn<1.7"
-    PYTHONPATH=. python bench/models.py [--runs 20] [--only linear]
+    PYTHONPATH=. python bench/models.py [--runs 20] [--only linear] [--toml FILE]
 
 Pure epsilon on both sides, the same records, bounds and number of runs. Ours are the
 estimators of `fastdp.learning`, twice: for one record added or removed, and for one
@@ -9,12 +9,14 @@ replaced, which takes twice the noise. Theirs are for one replaced. An error is 
 excess over the best model without privacy: the mean of all runs, its standard error and
 the median. A row says so if our mean is above theirs, and if that is more than three
 standard errors; the note says why. Bounds of data sets are their own least and largest
-numbers: right for a comparison, not for a release.
+numbers: right for a comparison, not for a release. --toml writes the figures of
+docs/learning.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import sys
 import textwrap
 import warnings
@@ -45,7 +47,7 @@ class Case:
 
     what: str
     theirs: Callable[[float], float]
-    ours: Callable[[float, str], float]
+    ours: Callable[..., float]
 
 
 #: How their models differ, by the source of diffprivlib 0.6.6.
@@ -207,6 +209,35 @@ def cases(kind: str) -> Iterator[Case]:
         yield axes(names["iris"], scaled(real["iris"][0]), 1.2, centered=False)
 
 
+def figures(runs: int) -> Iterator[str]:
+    """Yield lines of TOML: medians of errors on six data sets."""
+    from sklearn import datasets
+    from statsmodels.datasets import fair, star98
+
+    chosen = {}
+    for name in ("iris", "wine", "breast_cancer"):
+        x, y = getattr(datasets, f"load_{name}")(return_X_y=True)
+        chosen[name] = classes(name, scaled(x), y, float(np.sqrt(x.shape[1] / 3)))
+    table = fair.load_pandas()
+    x = scaled(table.exog.to_numpy(float))
+    y = (table.endog.to_numpy() > 0).astype(int)
+    chosen["fair"] = classes("fair", x, y, float(np.sqrt(x.shape[1] / 3)))
+    both = [np.column_stack(datasets.load_diabetes(return_X_y=True))]
+    table = star98.load_pandas()
+    above, below = table.endog.to_numpy(float).T
+    both += [np.column_stack([table.exog, above / (above + below)])]
+    for name, records in zip(("diabetes", "star98"), map(scaled, both), strict=True):
+        chosen[name] = line(name, records[:, :-1], records[:, -1])
+    epsilons = (0.1, 0.3, 1, 3, 10)
+    yield f"epsilon = {list(epsilons)}"
+    for name, case in chosen.items():
+        yield f"[{name}]"
+        ours = functools.partial(case.ours, relation=REPLACED)
+        for library, run in (("diffprivlib", case.theirs), ("fastdp", ours)):
+            found = [np.median([run(e) for _ in range(runs)]) for e in epsilons]
+            yield f"{library} = [{', '.join(f'{x:.3g}' for x in found)}]"
+
+
 def told(errors: list[float]) -> str:
     """Return mean, its standard error and median."""
     mean, middle = np.mean(errors), np.median(errors)
@@ -220,8 +251,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--epsilon", type=float, nargs="*", default=[0.3, 1.0, 3.0])
     parser.add_argument("--only", choices=NOTES, nargs="*", default=list(NOTES))
+    parser.add_argument("--toml", type=Path, help="six data sets, replaced records")
     chosen = parser.parse_args(arguments)
     warnings.filterwarnings("ignore")
+    if chosen.toml:
+        chosen.toml.write_text("\n".join(figures(chosen.runs)) + "\n", "utf-8")
+        return 0
     above: dict[str, list[str]] = {ADDED: [], REPLACED: []}
     rows = 0
     for kind in chosen.only:
