@@ -32,7 +32,7 @@ FLAGS = [
     "-fsigned-zeros",
     "-ffp-contract=fast",
     "-fno-math-errno",
-    "-fno-trapping-math",
+    *("-fno-trapping-math", "-Wno-overriding-t-option"),  # clang: of -fno-fast-math
     "-g0",  # CPython's own flags ask for debugging symbols: half of a wheel
 ]
 LINK_FLAGS = []

@@ -44,7 +44,7 @@ typedef enum {
     FDP_ERR_PARAMETER = 1, /* a public parameter is outside its domain        */
     FDP_ERR_ENTROPY = 2,   /* the operating system gave no randomness         */
     FDP_ERR_MEMORY = 3,    /* scratch memory could not be had                 */
-    FDP_ERR_RESOLVER = 4,  /* no exact decision (who gave the resolver knows why) */
+    FDP_ERR_RESOLVER = 4,  /* 8,192 bits do not decide, or the law lacks its parameter */
     FDP_ERR_BUILD = 5,     /* this build does not compute as it must           */
     FDP_ERR_LEVEL = 6      /* FASTDP_CPU names no level                        */
 } fdp_status_t;
@@ -74,32 +74,9 @@ typedef struct {
     const fdp_tape_t *tape; /* FDP_CIPHER_TAPE only */
 } fdp_stream_t;
 
-/* A lane that the vector kernels left undecided. The words are those of the
- * trial, as the sampler's kind lays them out; digits have `more`. */
-typedef struct {
-    uint64_t chunk;
-    uint32_t trial;
-    uint64_t word[3];
-    void *owner;          /* the law's */
-    const uint64_t *more; /* further words */
-    size_t more_words;
-} fdp_pending_t;
-
-/* Settles one pending trial exactly. Returns 1 and the value, below 2^100 in
- * magnitude, as 128 bits in two's complement, the low 64 first (of a value that is
- * not negative the second is 0 but for the noise of a law), 0 for a rejected trial,
- * -1 on failure. Must not depend on anything but the pending trial, its extension blocks
- * (fdp_call_extend) and the public parameters of the law, whose `owner` the pending
- * trial has: threads may draw from several laws under one call. */
-typedef int (*fdp_resolve_fn)(void *context, const fdp_pending_t *pending,
-                              int64_t value[2]);
-
-/* All that kernels leave undecided is settled by integers of the core's own, unless a test
- * gives a law of noise, bits or labels an owner. */
+/* Under one key threads may draw from any laws, each from chunks of its own. */
 typedef struct {
     fdp_stream_t stream;
-    fdp_resolve_fn resolve;
-    void *context;
 } fdp_call_t;
 
 /* Tries the arithmetic of every level that may be used, once in a process: FDP_OK,
@@ -170,7 +147,7 @@ typedef struct {
 typedef struct {
     uint32_t shift, low; /* bits below the first digit, and drawn one by one */
     uint32_t tails;      /* 1: outcomes 0 and 127 are tails of `tail`; 0: outcome 0 is
-                            the resolver's */
+                            settled exactly */
     uint32_t tops;       /* thresholds of a correction                        */
     int64_t bound;       /* 0: none                                           */
     double special[2];   /* probability that a lane is special, by digit      */
@@ -185,7 +162,7 @@ typedef struct {
     fdp_tilt_t tilt;
     uint32_t slots[4]; /* derived: ranks of 64 lanes and of a pass, then of
                              the second digit's */
-    uint32_t unsettled;   /* tests: all special lanes go to the resolver        */
+    uint32_t unsettled;   /* tests: all special lanes are settled exactly        */
 } fdp_digits_t;
 
 #define FDP_LIMBS 80 /* of a parameter's numerator and denominator, at most */
@@ -195,8 +172,6 @@ typedef struct {
     uint32_t chunk_outputs; /* derived: outputs of one chunk                */
     fdp_digits_t law;
     uint64_t num[FDP_LIMBS], den[FDP_LIMBS]; /* the parameter, lowest limb first */
-    void *owner; /* tests: lanes go to call->resolve, with this owner; NULL: the core
-                    settles them */
 } fdp_sampler_t;
 
 /* A positive rational number num / den in limbs of 64 bits, the lowest first. */
@@ -205,8 +180,8 @@ typedef struct {
     size_t nums, dens; /* limbs */
 } fdp_ratio_t;
 
-/* Discrete Laplace noise of a scale in [1e-6, 2^55], kept to |x| <= bound if bound > 0;
- * discrete Gaussian noise of a sigma in [1e-3, 2^55]. FDP_ERR_PARAMETER: out of range, or
+/* Discrete Laplace noise of a scale in [1e-6, 2^55], kept to |x| <= bound if bound > 0,
+ * which must be at least scale / 100; discrete Gaussian noise of a sigma in [1e-3, 2^55]. FDP_ERR_PARAMETER: out of range, or
  * more than FDP_LIMBS limbs; FDP_ERR_RESOLVER: 8,192 bits of precision do not decide a
  * table. After a failure the sampler is zeros. @timing T0 of public parameters. */
 FDP_API FDP_NODISCARD fdp_status_t fdp_sampler_laplace(fdp_sampler_t *sampler,
@@ -279,7 +254,6 @@ typedef struct {
     uint8_t plane[8][256]; /* byte b of min(floor(2^64 cut), 2^64 - 1), highest first */
     uint8_t alias[256];
     uint64_t num[FDP_LIMBS], den[FDP_LIMBS]; /* p, lowest limb first */
-    void *owner;           /* as that of fdp_sampler_t */
 } fdp_bernoulli_t;
 
 /* Bits that are 1 with probability 0 <= p <= 1 (a num of no limbs is 0). FDP_ERR_PARAMETER:
@@ -312,7 +286,6 @@ typedef struct {
     uint32_t shift;      /* S: the top bit of rate is set; 32 ... 127    */
     uint64_t rate[2];    /* floor(2^S (k - 1)/(1 - P)), high first       */
     uint64_t truth;      /* 2^64 P, if it is below 1                     */
-    void *owner;         /* as that of fdp_sampler_t                     */
 } fdp_response_t;
 
 /* A response of P = truth 2^-64, or 1 if `always`. FDP_ERR_PARAMETER: categories out of

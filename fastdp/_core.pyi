@@ -8,9 +8,6 @@ from fastdp._stream import Stream
 
 _Array: TypeAlias = np.ndarray[Any, Any]
 _Grid: TypeAlias = tuple[float, float, float, float]
-_Words: TypeAlias = tuple[int, int, int]
-_Resolver: TypeAlias = Callable[[_Words, Callable[[int], bytes]], int | None]
-_Settler: TypeAlias = Callable[[tuple[int, ...], Callable[[int], bytes]], int | None]
 
 INTEGERS_CHUNK: int
 BITS_CHUNK: int
@@ -59,21 +56,19 @@ class Sampler:
         narrow: float = 0.0,
         wide: float = 0.0,
         sure: bool = False,
-        resolver: _Settler | None = None,
+        exact: bool = True,
     ) -> Sampler: ...
 
 @final
 class Bernoulli:
-    def __init__(self, p: Fraction, resolver: _Resolver | None = None) -> None: ...
+    def __init__(self, p: Fraction, *, exact: bool = True) -> None: ...
     def structure(self) -> bytes: ...
     @property
     def chunk(self) -> int: ...
 
 @final
 class Response:
-    def __init__(
-        self, truth: Fraction, categories: int, resolver: _Resolver | None = None
-    ) -> None: ...
+    def __init__(self, truth: Fraction, categories: int) -> None: ...
     def structure(self) -> bytes: ...
     @property
     def chunk(self) -> int: ...

@@ -11,7 +11,6 @@ from cpython.bytes cimport PyBytes_AsString, PyBytes_FromStringAndSize
 from cpython.exc cimport PyErr_CheckSignals
 from cpython.object cimport PyObject, PyObject_Call, PyObject_CallObject
 from cpython.pycapsule cimport PyCapsule_GetPointer
-from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
@@ -116,21 +115,6 @@ def zero_on_failure(function, str name="out", bint integers=False):
 
 # ---- calls -----------------------------------------------------------------
 
-# A key and the exception, an owned reference, that its resolver raised.
-cdef struct Keyed:
-    fdp_call_t c
-    PyObject *error
-
-
-cdef int _open(Keyed *keyed) except -1:
-    """Take a fresh key from the operating system."""
-    keyed.error = NULL
-    _check(fdp_call_open(&keyed.c), NULL)
-    keyed.c.resolve = _resolve
-    keyed.c.context = keyed
-    return 0
-
-
 @cython.final
 cdef class Call:
     """The key of one call. As a context it ends the call: the key is wiped and, after
@@ -140,7 +124,7 @@ cdef class Call:
     `_next_call()` gives (cipher, key, tape) of a fixed stream.
     """
 
-    cdef Keyed keyed
+    cdef fdp_call_t c
     cdef fdp_tape_t tape
     cdef object tape_owner
     cdef cnp.ndarray out
@@ -148,14 +132,14 @@ cdef class Call:
     def __cinit__(self, stream=None, out=None):
         self.out = out
         if stream is None:
-            _open(&self.keyed)
+            _check(fdp_call_open(&self.c))
         else:
             cipher, key, self.tape_owner = stream._next_call()
             self._fix(cipher, key)
 
     cdef _fix(self, uint32_t cipher, bytes key):
-        _check(fdp_self_check(), NULL)
-        cdef fdp_call_t *c = &self.keyed.c
+        _check(fdp_self_check())
+        cdef fdp_call_t *c = &self.c
         if not fdp_cipher_available(cipher):
             raise ParameterError("cipher must be one that this machine can run")
         if len(key) != 32:
@@ -170,27 +154,23 @@ cdef class Call:
             self.tape.ext = <const uint8_t *> cnp.PyArray_DATA(extension)
             self.tape.ext_stride = extension.shape[1]
             c.stream.tape = &self.tape
-        c.resolve = _resolve
-        c.context = &self.keyed
 
     cdef fdp_call_t *key(self) except NULL:
         """The open call; one that has ended is refused."""
-        if self.keyed.c.context == NULL:
+        if self.c.stream.cipher == 0:
             raise FastDPError("the call has ended")
-        return &self.keyed.c
+        return &self.c
 
     def __enter__(self):
         return self
 
     def __exit__(self, kind, error, traceback):
-        fdp_call_close(&self.keyed.c)
+        fdp_call_close(&self.c)
         if kind is not None and self.out is not None:
             zero(self.out)
 
     def __dealloc__(self):
-        fdp_call_close(&self.keyed.c)
-        if self.keyed.error != NULL:
-            Py_DECREF(<object> self.keyed.error)
+        fdp_call_close(&self.c)
 
     def keystream(self, uint64_t chunk, uint64_t offset, Py_ssize_t n):
         """Return n bytes of a chunk's main stream from a multiple of 1024 on."""
@@ -206,54 +186,8 @@ cdef class Call:
         return out
 
 
-@cython.final
-cdef class _Blocks:
-    """Extension blocks of a pending trial, by number, while its resolver runs."""
-
-    cdef fdp_call_t *c
-    cdef uint64_t chunk
-    cdef uint32_t trial
-
-    def __call__(self, uint32_t block):
-        if self.c == NULL:
-            raise FastDPError("the call has ended")
-        out = PyBytes_FromStringAndSize(NULL, 16)
-        fdp_call_extend(self.c, self.chunk, self.trial, block,
-                        <uint8_t *> PyBytes_AsString(out))
-        return out
-
-
-cdef object _FAR = 1 << 100
-
-
-cdef int _resolve(void *context, const fdp_pending_t *pending,
-                  int64_t *value) noexcept with gil:
-    cdef Keyed *keyed = <Keyed *> context
-    cdef _Blocks blocks = _Blocks.__new__(_Blocks)
-    blocks.c, blocks.chunk, blocks.trial = &keyed.c, pending.chunk, pending.trial
-    try:
-        words = (pending.word[0], pending.word[1], pending.word[2])
-        if pending.more_words != 0:
-            words = tuple([pending.more[i] for i in range(pending.more_words)])
-        exact = (<object> pending.owner)(words, blocks)
-        if exact is None:
-            return 0
-        if not -_FAR < exact < _FAR:  # the resolver signals that it found no value
-            raise FastDPError("the resolver gave no value")
-        value[0] = <int64_t> <uint64_t> (exact & 0xFFFFFFFFFFFFFFFF)
-        value[1] = exact >> 64
-        return 1
-    except BaseException as error:
-        if keyed.error == NULL:
-            Py_INCREF(error)
-            keyed.error = <PyObject *> error
-        return -1
-    finally:
-        blocks.c = NULL
-
-
-cdef int _check(fdp_status_t status, Keyed *keyed) except -1:
-    """Raise the error of a status, or the exception that the resolver raised."""
+cdef int _check(fdp_status_t status) except -1:
+    """Raise the error of a status."""
     if status == FDP_OK:
         return 0
     if status == FDP_ERR_ENTROPY:
@@ -267,11 +201,9 @@ cdef int _check(fdp_status_t status, Keyed *keyed) except -1:
     if status == FDP_ERR_LEVEL:
         names = ", ".join(f'"{name}"' for name in LEVELS)
         raise ParameterError(f"FASTDP_CPU must be one of {names} if it is set")
-    if status == FDP_ERR_RESOLVER and keyed != NULL and keyed.error != NULL:
-        error = <object> keyed.error
-        Py_DECREF(error)
-        keyed.error = NULL
-        raise error
+    if status == FDP_ERR_RESOLVER:
+        raise FastDPError(
+            "8,192 bits of precision do not decide: use parameters of fewer digits")
     raise FastDPError(f"the C core failed with status {<int> status}")
 
 
@@ -302,19 +234,19 @@ ctypedef fdp_status_t (*Kernel)(const Job *job, uint64_t chunk, size_t at,
 
 
 cdef int _drive(Kernel kernel, Job *job, size_t n, size_t chunk, size_t together,
-                Keyed *keyed, uint64_t first_chunk) except -1:
+                uint64_t first_chunk) except -1:
     """Run a kernel over n elements and check for pending signals after every
     `together` chunks, some milliseconds. A brief call that draws keeps the
     interpreter's lock."""
     cdef size_t done = 0, part, slab = together * chunk
     cdef fdp_status_t status
     if together == SLAB and 0 < job.out_bytes <= BRIEF:
-        return _check(kernel(job, first_chunk, 0, n), keyed)
+        return _check(kernel(job, first_chunk, 0, n))
     while done < n:
         part = n - done if n - done < slab else slab
         with nogil:
             status = kernel(job, first_chunk + done // chunk, done, part)
-        _check(status, keyed)
+        _check(status)
         done += part
         if done < n:
             PyErr_CheckSignals()
@@ -325,25 +257,25 @@ cdef int _draw(Kernel kernel, Job *job, size_t n, size_t chunk, source,
                uint64_t first_chunk=0) except -1:
     """Run a kernel that draws under a Call, or under a new key from a stream (None:
     the operating system) that is wiped at the end."""
-    cdef Keyed keyed
+    cdef fdp_call_t c
     cdef Call call
     if chunk == 0:
         raise FastDPError("the sampler has no law")
     if type(source) is Call:
         call = source
         job.call = call.key()
-        return _drive(kernel, job, n, chunk, SLAB, &call.keyed, first_chunk)
+        return _drive(kernel, job, n, chunk, SLAB, first_chunk)
     try:
         if source is not None:
             call = Call(source)
             job.call = call.key()
-            return _drive(kernel, job, n, chunk, SLAB, &call.keyed, first_chunk)
-        _open(&keyed)
-        job.call = &keyed.c
+            return _drive(kernel, job, n, chunk, SLAB, first_chunk)
+        _check(fdp_call_open(&c))
+        job.call = &c
         try:
-            return _drive(kernel, job, n, chunk, SLAB, &keyed, first_chunk)
+            return _drive(kernel, job, n, chunk, SLAB, first_chunk)
         finally:
-            fdp_call_close(&keyed.c)
+            fdp_call_close(&c)
     except BaseException:
         memset(job.out, 0, job.out_bytes)
         raise
@@ -438,14 +370,9 @@ cdef tuple _ratio(fdp_ratio_t *ratio, fraction):
 
 @cython.final
 cdef class Sampler:
-    """A prepared law: the kernel's table and the parameter behind it.
-
-    In tests `resolver(words, block)` settles pending trials from their words and
-    extension blocks: an int, or None when the law rejects the trial.
-    """
+    """A prepared law: the kernel's table and the parameter behind it."""
 
     cdef fdp_sampler_t c
-    cdef object resolver
 
     def __cinit__(self):
         memset(&self.c, 0, sizeof(fdp_sampler_t))
@@ -456,7 +383,7 @@ cdef class Sampler:
         cdef Sampler self = Sampler.__new__(Sampler)
         cdef fdp_ratio_t ratio
         num, den = _ratio(&ratio, scale)
-        _check(fdp_sampler_laplace(&self.c, &ratio, bound), NULL)
+        _check(fdp_sampler_laplace(&self.c, &ratio, bound))
         return self
 
     @staticmethod
@@ -465,7 +392,7 @@ cdef class Sampler:
         cdef Sampler self = Sampler.__new__(Sampler)
         cdef fdp_ratio_t ratio
         num, den = _ratio(&ratio, sigma)
-        _check(fdp_sampler_gaussian(&self.c, &ratio), NULL)
+        _check(fdp_sampler_gaussian(&self.c, &ratio))
         return self
 
     @property
@@ -501,21 +428,20 @@ cdef class Sampler:
         return PyBytes_FromStringAndSize(<char *> &self.c, sizeof(fdp_sampler_t))
 
     def widen(self, *, double narrow=0.0, double wide=0.0, bint sure=False,
-              resolver=None):
+              bint exact=True):
         """Return a copy that leaves more lanes to later steps, for tests.
 
         `narrow` leaves 16 ranks in the lists and no tries in small calls; `wide` sends
-        every special lane, or every try, to the resolver. `sure` treats every trial as
-        within the bound. The law stays the same. If `resolver` is given, it settles
-        lanes instead of the core.
+        every special lane, or every try, to the exact steps; exact=False makes these
+        fail. `sure` treats every trial as within the bound. The law stays the same.
         """
         cdef Sampler other = Sampler.__new__(Sampler)
         other.c = self.c
-        other.resolver = resolver if resolver is not None else self.resolver
-        other.c.owner = NULL if other.resolver is None else <void *> other.resolver
+        if not exact:
+            memset(other.c.den, 0, sizeof(other.c.den))
         if sure:
             other.c.acceptance = 1.0
-            _check(fdp_sampler_prepare(&other.c), NULL)
+            _check(fdp_sampler_prepare(&other.c))
         if narrow > 0:
             for i in range(4):
                 other.c.law.slots[i] = 16
@@ -631,18 +557,18 @@ cdef cnp.dtype _FLOAT64_DTYPE = np.dtype(np.float64)
 cdef int _fill_scalar(Sampler sampler, object stream, const fdp_target_t *target) except -1:
     """Draw one value without releasing the interpreter's lock, and without a Call
     unless there is a stream: both would cost more than the draw."""
-    cdef Keyed keyed
+    cdef fdp_call_t c
     cdef fdp_status_t status
     cdef Call call
     if stream is None:
-        _open(&keyed)
-        status = fdp_release(&keyed.c, &sampler.c, 0, 1, target)
-        fdp_call_close(&keyed.c)
-        return _check(status, &keyed)
+        _check(fdp_call_open(&c))
+        status = fdp_release(&c, &sampler.c, 0, 1, target)
+        fdp_call_close(&c)
+        return _check(status)
     call = Call.__new__(Call, stream)
     status = fdp_release(call.key(), &sampler.c, 0, 1, target)
-    fdp_call_close(&call.keyed.c)
-    return _check(status, &call.keyed)
+    fdp_call_close(&call.c)
+    return _check(status)
 
 
 def fill_one(Sampler sampler, x, stream=None):
@@ -736,7 +662,7 @@ def fill_permutation(Call call, cnp.ndarray out):
     cdef fdp_status_t status
     with nogil:
         status = fdp_fill_permutation(c, n, data)
-    _check(status, &call.keyed)
+    _check(status)
 
 
 # ---- machine ---------------------------------------------------------------
@@ -769,7 +695,7 @@ LEVELS = tuple(_LEVELS)
 def config():
     """Return the CPU level, the cipher of the secure default and the compiler."""
     cdef dict names = {value: name for name, value in CIPHERS.items()}
-    _check(fdp_self_check(), NULL)
+    _check(fdp_self_check())
     return {
         "cpu": fdp_cpu_level().decode(),
         "cipher": names[fdp_cipher_default()],
@@ -809,17 +735,16 @@ CLIENTS = FDP_CLIENTS
 cdef class Bernoulli:
     """A prepared Bernoulli law: the alias table of its patterns, and p behind it.
 
-    In tests `resolver(words, block)` settles pending patterns."""
+    exact=False makes the exact steps fail, for tests."""
 
     cdef fdp_bernoulli_t c
-    cdef object resolver
 
-    def __cinit__(self, p, resolver=None):
+    def __cinit__(self, p, *, bint exact=True):
         cdef fdp_ratio_t ratio
         num, den = _ratio(&ratio, p)
-        _check(fdp_bernoulli_make(&self.c, &ratio), NULL)
-        self.resolver = resolver
-        self.c.owner = NULL if resolver is None else <void *> resolver
+        _check(fdp_bernoulli_make(&self.c, &ratio))
+        if not exact:
+            memset(self.c.den, 0, sizeof(self.c.den))
 
     def structure(self):
         """The prepared fdp_bernoulli_t, for tests that call the core themselves."""
@@ -833,19 +758,14 @@ cdef class Bernoulli:
 
 @cython.final
 cdef class Response:
-    """A prepared k-ary response; `truth` is a multiple of 2**-64.
-
-    In tests `resolver(words, block)` settles pending labels."""
+    """A prepared k-ary response; `truth` is a multiple of 2**-64."""
 
     cdef fdp_response_t c
-    cdef object resolver
 
-    def __cinit__(self, truth, uint32_t categories, resolver=None):
+    def __cinit__(self, truth, uint32_t categories):
         cdef bint always = truth == 1
         cdef uint64_t scaled = 0 if always else int(truth * 2**64)
-        _check(fdp_response_make(&self.c, categories, scaled, always), NULL)
-        self.resolver = resolver
-        self.c.owner = NULL if resolver is None else <void *> resolver
+        _check(fdp_response_make(&self.c, categories, scaled, always))
 
     def structure(self):
         """The prepared fdp_response_t, for tests that call the core themselves."""
@@ -1049,7 +969,7 @@ def column_sums(cnp.ndarray rows, size_t row_bytes, cnp.ndarray out):
     """Add the number of set bits of each column of packed rows to an int64 array."""
     cdef Job job = _job(rows, out)
     job.width, job.columns = row_bytes, cnp.PyArray_SIZE(out)
-    _drive(_columns, &job, cnp.PyArray_SIZE(rows) // row_bytes, TALLY, 1, NULL, 0)
+    _drive(_columns, &job, cnp.PyArray_SIZE(rows) // row_bytes, TALLY, 1, 0)
 
 
 cdef fdp_status_t _values(const Job *job, uint64_t chunk, size_t at,
@@ -1063,7 +983,7 @@ def histogram(cnp.ndarray reports, cnp.ndarray out):
     its end."""
     cdef Job job = _job(reports, out)
     job.columns = cnp.PyArray_SIZE(out)
-    _drive(_values, &job, cnp.PyArray_SIZE(reports), TALLY, 256, NULL, 0)
+    _drive(_values, &job, cnp.PyArray_SIZE(reports), TALLY, 256, 0)
 
 
 cdef fdp_status_t _support(const Job *job, uint64_t chunk, size_t at,
@@ -1081,7 +1001,7 @@ def hash_support(cnp.ndarray reports, size_t categories, uint32_t buckets,
     job.width, job.columns = buckets, categories
     # 1024 reports at a time: whole blocks of the kernel
     _drive(_support, &job, cnp.PyArray_SIZE(reports), 1024,
-           1 + (1 << 15) // (categories + 1), NULL, 0)
+           1 + (1 << 15) // (categories + 1), 0)
 
 
 def report_lines(bytes text, size_t start, bytes mechanism, list parts, cnp.ndarray out):

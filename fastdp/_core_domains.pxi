@@ -48,7 +48,7 @@ cdef class HashKey:
         job.width, job.columns = buckets, cnp.PyArray_SIZE(x)
         job.label = <const int64_t *> cnp.PyArray_DATA(x)
         _drive(_seed_support, &job, cnp.PyArray_SIZE(reports), 4,
-               1 + (1 << 22) // (job.columns + 1), NULL, 0)
+               1 + (1 << 22) // (job.columns + 1), 0)
 
 
 cdef fdp_status_t _seed_support(const Job *job, uint64_t chunk, size_t at,
@@ -87,7 +87,7 @@ def sketch_sums(cnp.ndarray words, uint32_t bits, cnp.ndarray table, cnp.ndarray
     job.label = <const int64_t *> cnp.PyArray_DATA(table)
     job.x = <const uint8_t *> cnp.PyArray_DATA(x)
     _drive(_sketch_sums, &job, cnp.PyArray_SIZE(x), 512,
-           1 + (1 << 13) // (job.columns + 1), NULL, 0)
+           1 + (1 << 13) // (job.columns + 1), 0)
 
 
 @cython.final
@@ -111,7 +111,7 @@ cdef class VectorCode:
         job.label = <const int64_t *> cnp.PyArray_DATA(ranks)
         job.out = <uint8_t *> cnp.PyArray_DATA(reports)
         _drive(_vector_clients, &job, cnp.PyArray_SIZE(reports), 1,
-               1 + (1 << 22) // (self.c.words * self.c.dimension), NULL, 0)
+               1 + (1 << 22) // (self.c.words * self.c.dimension), 0)
 
     def sums(self, cnp.ndarray reports, cnp.ndarray out):
         """Add the words of the reports, and how many there are, to an int64 array."""
@@ -119,7 +119,7 @@ cdef class VectorCode:
         job.law = &self.c
         job.x = <const uint8_t *> cnp.PyArray_DATA(reports)
         _drive(_vector_sums, &job, cnp.PyArray_SIZE(reports), 1,
-               1 + (1 << 22) // self.c.dimension, NULL, 0)
+               1 + (1 << 22) // self.c.dimension, 0)
 
 
 cdef fdp_status_t _vector_clients(const Job *job, uint64_t chunk, size_t at,

@@ -54,7 +54,7 @@ cdef class Clip:
         """Write the integers of the rows x into an int64 array of x's shape."""
         cdef Job job = _job(x, out)
         job.law, job.width = &self.c, self.c.dimension
-        _drive(_clip_rows, &job, cnp.PyArray_DIM(x, 0), _rows_slab(job.width), 1, NULL, 0)
+        _drive(_clip_rows, &job, cnp.PyArray_DIM(x, 0), _rows_slab(job.width), 1, 0)
 
     def sums(self, cnp.ndarray x, block, cnp.ndarray rows, cnp.ndarray total):
         """Add the integers of the rows x to the int64 array total[block], and the
@@ -63,7 +63,7 @@ cdef class Clip:
         job.law, job.width = &self.c, self.c.dimension
         job.columns, job.label = cnp.PyArray_SIZE(rows), _labels(block)
         job.count = <int64_t *> cnp.PyArray_DATA(rows)
-        _drive(_clip_sums, &job, cnp.PyArray_DIM(x, 0), _rows_slab(job.width), 1, NULL, 0)
+        _drive(_clip_sums, &job, cnp.PyArray_DIM(x, 0), _rows_slab(job.width), 1, 0)
 
 
 def clip_groups(list groups, size_t first, size_t n):
@@ -118,7 +118,7 @@ def column_moments(column, cnp.ndarray x, group, cnp.ndarray count, cnp.ndarray 
     job.law, job.columns, job.label = &c, cnp.PyArray_SIZE(count), _labels(group)
     job.count = <int64_t *> cnp.PyArray_DATA(count)
     job.square = <int64_t *> cnp.PyArray_DATA(square)
-    _drive(_moments, &job, cnp.PyArray_SIZE(x), ROWS, 16, NULL, 0)
+    _drive(_moments, &job, cnp.PyArray_SIZE(x), ROWS, 16, 0)
 
 
 def gather_sums(cnp.ndarray row_loss, cnp.ndarray row_mass, cnp.ndarray loss,

@@ -42,7 +42,7 @@ cdef class Selection:
         cdef fdp_ratio_t ratio
         num, den = _ratio(&ratio, rate)
         _check(fdp_selection_make(&self.c, &ratio,
-                                  <fdp_race_t> <int> RACES[noise or "gumbel"]), NULL)
+                                  <fdp_race_t> <int> RACES[noise or "gumbel"]))
         self.mantissa, self.exponent, self.top, self.spread, self.exact = (
             weights or (None, None, 0, 0.0, None))
 
@@ -123,7 +123,7 @@ def select_one(Selection law, scores, weights, stream=None, bint flip=False):
     contiguous arrays of float64 of the same length, and the weights are valid.
     """
     cdef Call call
-    cdef Keyed keyed
+    cdef fdp_call_t c
     cdef fdp_candidates_t candidates
     cdef fdp_status_t status
     cdef int64_t chosen
@@ -143,17 +143,17 @@ def select_one(Selection law, scores, weights, stream=None, bint flip=False):
                              &candidates.weight_spread) != FDP_OK:
             return None
     if stream is None:
-        _open(&keyed)
+        _check(fdp_call_open(&c))
         with nogil:
             status = (fdp_select_flipped if flip else fdp_select_proposed)(
-                &keyed.c, &law.c, &candidates, 0, &chosen)
-        fdp_call_close(&keyed.c)
-        _check(status, NULL)
+                &c, &law.c, &candidates, 0, &chosen)
+        fdp_call_close(&c)
+        _check(status)
     else:
         with Call(stream) as call:
             status = (fdp_select_flipped if flip else fdp_select_proposed)(
                 call.key(), &law.c, &candidates, 0, &chosen)
-            _check(status, NULL)
+            _check(status)
     return PyArray_Scalar(&chosen, _INT64_DTYPE, None)
 
 
@@ -169,7 +169,7 @@ cdef int _select(Select select, Call call, Selection law, cnp.ndarray scores,
     cdef fdp_status_t status
     with nogil:
         status = select(key, &law.c, &candidates, number, data)
-    return _check(status, NULL)
+    return _check(status)
 
 
 def select_proposed(Call call, Selection law, cnp.ndarray scores, cnp.ndarray out,
@@ -202,7 +202,7 @@ def select_inverse(Call call, Selection law, cnp.ndarray scores, cnp.ndarray out
     cdef fdp_status_t status
     with nogil:
         status = fdp_select_inverse(key, &law.c, &candidates, first_row, k, data)
-    _check(status, NULL)
+    _check(status)
 
 
 def race_ahead(Call call, Selection law, tuple one, tuple other):
@@ -226,7 +226,7 @@ def race_ahead(Call call, Selection law, tuple one, tuple other):
             known[j].exponent += at
         if known[j].weight != NULL:
             known[j].weight += at
-    _check(fdp_race_ahead(call.key(), &law.c, &known[0], &known[1], draw, &ahead), NULL)
+    _check(fdp_race_ahead(call.key(), &law.c, &known[0], &known[1], draw, &ahead))
     return ahead != 0
 
 
@@ -241,4 +241,4 @@ def race_keys(Call call, Selection law, cnp.ndarray scores, cnp.ndarray low,
     cdef fdp_status_t status
     with nogil:
         status = fdp_race_keys(key, &law.c, &candidates, draw, lower, upper)
-    _check(status, NULL)
+    _check(status)

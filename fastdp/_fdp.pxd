@@ -30,20 +30,8 @@ cdef extern from "fastdp.h" nogil:
         uint8_t key[32]
         const fdp_tape_t *tape
 
-    ctypedef struct fdp_pending_t:
-        uint64_t chunk
-        uint32_t trial
-        uint64_t word[3]
-        void *owner
-        const uint64_t *more
-        size_t more_words
-
-    ctypedef int (*fdp_resolve_fn)(void *, const fdp_pending_t *, int64_t *) noexcept nogil
-
     ctypedef struct fdp_call_t:
         fdp_stream_t stream
-        fdp_resolve_fn resolve
-        void *context
 
     fdp_status_t fdp_self_check()
     fdp_status_t fdp_call_open(fdp_call_t *call)
@@ -111,7 +99,6 @@ cdef extern from "fastdp.h" nogil:
         fdp_digits_t law
         uint64_t num[80]
         uint64_t den[80]
-        void *owner
 
     ctypedef struct fdp_ratio_t:
         const uint64_t *num
@@ -170,7 +157,6 @@ cdef extern from "fastdp.h" nogil:
         uint8_t alias[256]
         uint64_t num[80]
         uint64_t den[80]
-        void *owner
 
     fdp_status_t fdp_bernoulli_make(fdp_bernoulli_t *law, const fdp_ratio_t *p)
 
@@ -180,7 +166,6 @@ cdef extern from "fastdp.h" nogil:
         uint32_t shift
         uint64_t rate[2]
         uint64_t truth
-        void *owner
 
     fdp_status_t fdp_response_make(fdp_response_t *law, uint32_t categories,
                                    uint64_t truth, int always)

@@ -60,7 +60,6 @@ class _Sampler(ctypes.Structure):
         ("law", _Digits),
         ("num", _U64 * 80),
         ("den", _U64 * 80),
-        ("owner", ctypes.c_void_p),
     ]
 
 

@@ -20,7 +20,7 @@ FDP_INTERNAL fdp_status_t fdp_law_gaussian(fdp_arena_t *a, fdp_nat_t num, fdp_na
                                            fdp_digits_t *law);
 
 /* 2^53 P(|X| <= bound) for a Laplace law, rounded to nearest, at least 1. Same statuses as for its
- * tables. */
+ * tables; also FDP_ERR_PARAMETER for a bound below scale / 100. */
 FDP_INTERNAL fdp_status_t fdp_laplace_within(fdp_arena_t *a, fdp_nat_t num, fdp_nat_t den,
                                              uint64_t bound, uint64_t *within);
 
@@ -62,9 +62,9 @@ FDP_INTERNAL uint32_t fdp_tilted_share(const fdp_sigma_t *t, uint32_t size, uint
 /* Writes extension block `block` of the current trial. */
 typedef void (*fdp_block_fn)(const void *context, uint32_t block, uint8_t out[16]);
 
-/* Settles a pending trial, as fdp_resolve_fn does. Returns 1 and sets the value; or 0 (rejected);
- * or -1: the arena is too small (a->failed), or 8,192 bits of a uniform do not decide. `law` are
- * the tables of the parameter num / den. The caller must wipe the arena. */
+/* Settles a pending trial. Returns 1 and sets the value; or 0 (rejected); or -1: the arena is too
+ * small (a->failed), or 8,192 bits of a uniform do not decide. `law` are the tables of the
+ * parameter num / den. The caller must wipe the arena. */
 FDP_INTERNAL int fdp_law_settle(fdp_arena_t *a, const fdp_digits_t *law, fdp_nat_t num,
                                 fdp_nat_t den, const uint64_t *words, fdp_block_fn block,
                                 const void *context, int64_t value[2]);

@@ -127,7 +127,11 @@ int fdp_settle_pattern(fdp_settle_t *w, const void *what, const uint64_t *word, 
     masses_t m;
     bool below = false;
     fdp_uniform_t u = fdp_uniform_open(w, word[0], 64, 0);
-    if (open_masses(w->a, number(law->num), number(law->den), &m) &&
+    const fdp_nat_t den = number(law->den);
+    if (den.n == 0) { /* no law that was made here */
+        return -1;
+    }
+    if (open_masses(w->a, number(law->num), den, &m) &&
         close_columns(w->a, &m, column, NULL)) {
         below = fdp_uniform_below(w, &u, cut_bound, &m, 0);
     }

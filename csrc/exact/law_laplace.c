@@ -4,6 +4,7 @@
 #define DIGIT 5 /* most bits of the second digit */
 #define SPARE 3 /* low bits stored in the same byte */
 #define HUGE_INVERSE 1e300
+#define LEAST_PART 100 /* of the scale a bound must be: else a draw takes too many passes */
 
 typedef struct {
     fdp_nat_t num, den; /* the scale t */
@@ -287,6 +288,11 @@ fdp_status_t fdp_laplace_within(fdp_arena_t *a, fdp_nat_t num, fdp_nat_t den, ui
                                 uint64_t *within)
 {
     const size_t start = fdp_arena_mark(a);
+    const fdp_nat_t most = fdp_nat_mul(a, fdp_nat_mul(a, fdp_nat_of(a, bound), den),
+                                       fdp_nat_of(a, LEAST_PART));
+    if (!a->failed && fdp_nat_compare(num, most) > 0) {
+        return FDP_ERR_PARAMETER;
+    }
     bool sure = false;
     for (unsigned bits = 128; !sure && bits <= FDP_LAW_BITS && !a->failed; bits *= 2) {
         const fdp_fx_t f = fdp_fx_at(a, bits);

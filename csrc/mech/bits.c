@@ -46,7 +46,7 @@ typedef struct {
     const fdp_kernels_t *kernels;
     uint64_t number; /* of the chunk */
     bool want_fair;
-    fdp_status_t failed; /* why the resolver failed, or FDP_OK */
+    fdp_status_t failed; /* why a pattern was not settled, or FDP_OK */
 } draw_t;
 
 /* ---- bits ---------------------------------------------------------------- */
@@ -61,13 +61,11 @@ static uint8_t resolve(draw_t *d, size_t i, uint16_t place)
     for (size_t b = 0; b < 7; b++) {
         uniform = uniform << 8 | d->more[64 * b + i];
     }
-    fdp_pending_t pending = {.chunk = d->number,
-                             .trial = place,
-                             .word = {uniform, d->column[i], 0},
-                             .owner = d->law->owner};
+    const fdp_trial_t trial = {d->call, d->number, place};
+    uint64_t words[2] = {uniform, d->column[i]};
     int64_t value[2] = {0, 0};
-    fdp_resolve(d->call, &pending, fdp_settle_pattern, d->law, value, &d->failed);
-    fdp_wipe(&pending, sizeof pending);
+    fdp_resolve(&trial, fdp_settle_pattern, d->law, words, value, &d->failed);
+    fdp_wipe(words, sizeof words);
     fdp_wipe_resolver();
     return (uint8_t)value[0];
 }

@@ -126,10 +126,10 @@ FDP_INTERNAL void fdp_pass_draw(fdp_pass_t *p, size_t at, size_t need);
 FDP_INTERNAL void fdp_pass_close(fdp_pass_t *p);
 /* Gives the open lanes to the resolver (digits_settle.c). */
 FDP_INTERNAL void fdp_pass_settle(fdp_pass_t *p, size_t need);
-/* Settles a trial in integers, or by call->resolve if the law has an owner. Returns 1, 0 (rejected)
- * or -1 with p->status set. */
-FDP_INTERNAL int fdp_pass_resolve(fdp_pass_t *p, const fdp_pending_t *pending,
-                                  int64_t value[2]);
+/* Settles a trial in integers, from its words. Returns 1 and sets the value, 0 (rejected) or -1
+ * with p->status set. */
+FDP_INTERNAL int fdp_pass_resolve(fdp_pass_t *p, uint32_t trial, const uint64_t *words,
+                                  fdp_i128_t *value);
 /* Allocates `late` for all special lanes of the piece. Returns false if there is no memory. */
 FDP_INTERNAL bool fdp_pass_keep(fdp_pass_t *p);
 FDP_INTERNAL void fdp_pass_drop(fdp_pass_t *p);

@@ -47,15 +47,21 @@ static fdp_nat_t number(const uint64_t *limbs)
 static int decide(fdp_settle_t *w, const void *law, const uint64_t *words, int64_t *value)
 {
     const fdp_sampler_t *s = law;
-    return fdp_law_settle(w->a, &s->law, number(s->num), number(s->den), words, w->block,
-                          w->context, value);
+    const fdp_nat_t den = number(s->den);
+    if (den.n == 0) { /* no law that was made here */
+        return -1;
+    }
+    return fdp_law_settle(w->a, &s->law, number(s->num), den, words, w->block, w->context,
+                          value);
 }
 
-int fdp_pass_resolve(fdp_pass_t *p, const fdp_pending_t *pending, int64_t value[2])
+int fdp_pass_resolve(fdp_pass_t *p, uint32_t trial, const uint64_t *words, fdp_i128_t *value)
 {
-    fdp_status_t status = FDP_OK;
-    const int kept = fdp_resolve(p->call, pending, decide, p->sampler, value, &status);
-    p->status = p->status == FDP_OK ? status : p->status;
+    const fdp_trial_t pending = {p->call, p->number, trial};
+    int64_t found[2] = {0, 0};
+    const int kept = fdp_resolve(&pending, decide, p->sampler, words, found, &p->status);
+    *value = (fdp_i128_t)((fdp_u128_t)(uint64_t)found[1] << 64 | (uint64_t)found[0]);
+    fdp_wipe(found, sizeof found);
     return kept;
 }
 
@@ -85,22 +91,13 @@ static void resolve(fdp_pass_t *p, const uint8_t *area, size_t i, const size_t r
             more[5 + c] = word_of(law, area, k, 4 + c);
         }
     }
-    const fdp_pending_t pending = {
-        .chunk = p->number,
-        .trial = (uint32_t)(p->pass * FDP_PASS + p->at + i),
-        .owner = p->sampler->owner,
-        .more = more,
-        .more_words = WORDS,
-    };
     fdp_open_t *const late = &p->late[p->late_count++];
-    int64_t value[2] = {0, 0};
-    if (fdp_pass_resolve(p, &pending, value) == 0) { /* digits never reject a value */
+    const uint32_t trial = (uint32_t)(p->pass * FDP_PASS + p->at + i);
+    late->lane = i;
+    if (fdp_pass_resolve(p, trial, more, &late->value) == 0) { /* digits never reject a value */
         p->status = FDP_ERR_RESOLVER;
     }
-    late->lane = i;
-    late->value = (fdp_i128_t)((fdp_u128_t)(uint64_t)value[1] << 64 | (uint64_t)value[0]);
     fdp_wipe(more, sizeof more);
-    fdp_wipe(value, sizeof value);
 }
 
 static bool is_open(const fdp_pass_t *p, size_t digit, size_t rank)

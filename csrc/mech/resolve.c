@@ -13,12 +13,12 @@ static void extend(const void *context, uint32_t block, uint8_t out[16])
     fdp_call_extend(t->call, t->chunk, t->trial, block, out);
 }
 
-int fdp_resolve_trial(const fdp_trial_t *trial, fdp_decide_fn decide, const void *law,
-                      const uint64_t *words, int64_t value[2], fdp_status_t *status)
+int fdp_resolve(const fdp_trial_t *trial, fdp_decide_fn decide, const void *law,
+                const uint64_t *words, int64_t value[2], fdp_status_t *status)
 {
+    fdp_status_t why = FDP_ERR_RESOLVER;
     int kept = -1;
     bool again = true;
-    *status = FDP_ERR_RESOLVER;
     for (size_t size = LEAST_ROOM; again && size <= MOST_ROOM; size *= 4) {
         fdp_arena_t arena = {.base = fdp_memory_take(size), .size = size / sizeof(uint64_t)};
         again = arena.base != NULL;
@@ -28,29 +28,9 @@ int fdp_resolve_trial(const fdp_trial_t *trial, fdp_decide_fn decide, const void
             again = arena.failed;
             kept = again ? -1 : kept;
         } else {
-            *status = FDP_ERR_MEMORY;
+            why = FDP_ERR_MEMORY;
         }
         fdp_memory_give(arena.base, size);
-    }
-    if (kept < 0) {
-        value[0] = value[1] = 0;
-    } else {
-        *status = FDP_OK;
-    }
-    return kept;
-}
-
-int fdp_resolve(const fdp_call_t *call, const fdp_pending_t *pending, fdp_decide_fn decide,
-                const void *law, int64_t value[2], fdp_status_t *status)
-{
-    fdp_status_t why = FDP_ERR_RESOLVER;
-    int kept = -1;
-    if (pending->owner == NULL) {
-        const fdp_trial_t trial = {call, pending->chunk, pending->trial};
-        const uint64_t *words = pending->more != NULL ? pending->more : pending->word;
-        kept = fdp_resolve_trial(&trial, decide, law, words, value, &why);
-    } else if (call->resolve != NULL) {
-        kept = call->resolve(call->context, pending, value);
     }
     if (kept < 0) {
         value[0] = value[1] = 0;

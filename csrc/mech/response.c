@@ -132,13 +132,11 @@ FDP_ALWAYS_INLINE void put_at(fdp_respond_t *r, uint32_t bits, size_t i, uint32_
 /* Computes E by the exact resolver. */
 static uint32_t resolve(fdp_respond_t *r, uint32_t place, uint64_t more, uint64_t fair)
 {
-    fdp_pending_t pending = {.chunk = r->number,
-                             .trial = place,
-                             .word = {word_at(r, r->bits, place), more, fair},
-                             .owner = r->law->owner};
+    const fdp_trial_t trial = {r->call, r->number, place};
+    uint64_t words[3] = {word_at(r, r->bits, place), more, fair};
     int64_t value[2] = {0, 0};
-    fdp_resolve(r->call, &pending, fdp_settle_response, r->law, value, &r->failed);
-    fdp_wipe(&pending, sizeof pending);
+    fdp_resolve(&trial, fdp_settle_response, r->law, words, value, &r->failed);
+    fdp_wipe(words, sizeof words);
     fdp_wipe_resolver();
     return (uint32_t)value[0];
 }

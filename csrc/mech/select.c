@@ -15,8 +15,8 @@ fdp_status_t fdp_select_settle(const fdp_call_t *call, uint64_t draw, fdp_decide
     const fdp_trial_t trial = {call, draw / FDP_SELECT_CHUNK,
                                (uint32_t)(draw % FDP_SELECT_CHUNK)};
     int64_t value[2] = {0, 0};
-    fdp_status_t status;
-    fdp_resolve_trial(&trial, decide, law, words, value, &status);
+    fdp_status_t status = FDP_OK;
+    fdp_resolve(&trial, decide, law, words, value, &status);
     fdp_wipe_resolver();
     *answer = value[0];
     return status;

@@ -12,31 +12,13 @@ typedef struct fdp_tries {
     FDP_ALIGNED(64) int64_t value[FDP_TRIES]; /* all tries, later the accepted ones in order */
     uint8_t state[FDP_TRIES];
     fdp_whole_t list;
-    fdp_i128_t *exact; /* results of the resolver; NULL if it was not used */
+    fdp_i128_t *exact; /* what was settled exactly; NULL if nothing was */
     size_t tried, count;
 } fdp_tries_t;
 
 size_t fdp_tilt_bytes(void) { return sizeof(fdp_tries_t); }
 
-/* ---- the resolver --------------------------------------------------------- */
-
-/* Words: [1, word, place] for a try, [0, 0, 0] for a lane. Returns -1 on failure. */
-static int resolve(fdp_pass_t *p, uint32_t trial, const uint64_t more[3],
-                   fdp_i128_t *value)
-{
-    const fdp_pending_t pending = {
-        .chunk = p->number,
-        .trial = trial,
-        .owner = p->sampler->owner,
-        .more = more,
-        .more_words = 3,
-    };
-    int64_t found[2] = {0, 0};
-    const int kept = fdp_pass_resolve(p, &pending, found);
-    *value = (fdp_i128_t)((fdp_u128_t)(uint64_t)found[1] << 64 | (uint64_t)found[0]);
-    fdp_wipe(found, sizeof found);
-    return kept;
-}
+/* ---- open tries and lanes: words are [1, word, place] for a try, [0, 0, 0] for a lane ---- */
 
 /* Settles open tries. A pass has one with a probability below 2^-23. */
 static void settle_tries(fdp_pass_t *p)
@@ -56,7 +38,7 @@ static void settle_tries(fdp_pass_t *p)
         uint64_t more[3] = {1, 0, 0};
         memcpy(&more[1], p->area + 8 * at, 8);
         memcpy(&more[2], p->area + 8 * (at + FDP_RANK_GROUP), 8);
-        const int kept = resolve(p, (uint32_t)(FDP_PASS + i), more, &t->exact[i]);
+        const int kept = fdp_pass_resolve(p, (uint32_t)(FDP_PASS + i), more, &t->exact[i]);
         fdp_wipe(more, sizeof more);
         t->state[i] = kept > 0;
     }
@@ -89,7 +71,7 @@ static void settle_lanes(fdp_pass_t *p, size_t need)
         fdp_open_t late = {.lane = i};
         if (k >= t->count) {
             const uint64_t more[3] = {0, 0, 0};
-            if (resolve(p, (uint32_t)(p->at + i), more, &late.value) == 0) {
+            if (fdp_pass_resolve(p, (uint32_t)(p->at + i), more, &late.value) == 0) {
                 p->status = FDP_ERR_RESOLVER;
             }
         } else if (t->exact != NULL) {

@@ -1,4 +1,4 @@
-"""Threads that draw from different laws under one key get their own resolvers."""
+"""Threads that draw from different laws under one key: each by its own exact steps."""
 
 import threading
 from fractions import Fraction
@@ -31,12 +31,12 @@ def tape_of_late_ties(p: Fraction) -> TapeStream:
     return TapeStream(words, np.frombuffer(lanes, "u1").reshape(1, -1).copy())
 
 
-def test_a_law_is_resolved_by_its_own_resolver() -> None:
+def test_a_law_is_settled_by_its_own_parameter() -> None:
     law, other = bernoulli_law(Fraction(1, 3)), bernoulli_law(Fraction(1, 5))
     call = _core.Call(tape_of_late_ties(Fraction(1, 3)))
     expected = np.zeros(128, np.uint8)
     _core.flip_bits(call, law, None, expected, 1024)
-    assert 0 < np.unpackbits(expected).sum() < 1024  # the resolver decided
+    assert 0 < np.unpackbits(expected).sum() < 1024  # exact steps decided
     stop = threading.Event()
 
     def disturb() -> None:

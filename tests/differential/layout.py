@@ -6,10 +6,10 @@ tilted digits, goes one by one to the samplers of ``tests.reference``, which rea
 further bits.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from fractions import Fraction
 from functools import lru_cache
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,9 +17,6 @@ from fastdp import _core, _laws
 from fastdp._stream import CallKey, Stream
 from tests.reference import digits, exact_digits, exact_tilt, tilted
 from tests.reference.interval import More
-
-#: What settles a pending trial: words and extension blocks to a value or None.
-Resolver: TypeAlias = Callable[[tuple[int, ...], More], int | None]
 
 #: Trials of a pass of alias digits, and ranks that have words.
 PASS, RANKS = 8192, 128
@@ -59,17 +56,11 @@ class Law(NamedTuple):
     def is_tilted(self) -> bool:
         return isinstance(self.table, exact_tilt.Tilted)
 
-    def sampler(self, resolver: Resolver | None = None) -> _core.Sampler:
-        """Return the product's sampler, or the same law with another resolver."""
+    def sampler(self) -> _core.Sampler:
+        """Return the product's sampler."""
         if self.family == "laplace":
-            own = _laws.laplace_sampler(self.parameter, self.bound)
-        else:
-            own = _laws.gaussian_sampler(self.parameter)
-        return own if resolver is None else own.widen(resolver=resolver)
-
-    def resolver(self) -> Resolver:
-        """Return the specification's resolver."""
-        return self.table.settle
+            return _laws.laplace_sampler(self.parameter, self.bound)
+        return _laws.gaussian_sampler(self.parameter)
 
 
 @lru_cache(maxsize=64)

@@ -10,7 +10,7 @@
  *   ciphers    main streams and extension blocks of all masks are equal
  *   adding     noise and grids: equal
  *   releases   fdp_release is equal at all masks, as it is, with few ranks, and with
- *              all special lanes sent to the resolver
+ *              all special lanes settled exactly
  *   the rest   levels_local.h, levels_selection.h
  *
  * Prints a digest a case, equal on all machines but for lines that begin with #.
@@ -329,18 +329,7 @@ typedef struct {
     uint64_t chunk;
     size_t n;
     fdp_dtype_t type; /* FDP_NONE: noise alone, as int64 */
-    uint64_t *resolved;
 } release_t;
-
-static int resolve(void *context, const fdp_pending_t *pending, int64_t *value)
-{
-    const release_t *r = context;
-    /* the same lanes with the same words at every level */
-    ++*r->resolved;
-    value[0] = (int64_t)(digest(pending->more, 8 * pending->more_words) % 1000);
-    value[1] = 0;
-    return 1;
-}
 
 static void some_data(fdp_dtype_t type, size_t size, size_t n, uint8_t *out)
 {
@@ -360,12 +349,8 @@ static const size_t sizes[] = {8, 1, 2, 4, 8, 1, 2, 4, 4, 8}; /* by fdp_dtype_t 
 static size_t draw_release(const void *context, uint8_t *out)
 {
     static const fdp_grid_t grid = {0x1p-10, -1e6, 1e6, 0.0};
-    release_t r = *(const release_t *)context;
+    const release_t r = *(const release_t *)context;
     const bool noise = r.type == FDP_NONE;
-    uint64_t resolved = 0;
-    r.resolved = &resolved;
-    r.call.resolve = resolve;
-    r.call.context = &r;
     some_data(r.type, sizes[r.type], r.n, out);
     const fdp_target_t target = {.x = noise ? NULL : out,
                                  .x_type = r.type,
@@ -375,10 +360,6 @@ static size_t draw_release(const void *context, uint8_t *out)
     if (fdp_release(&r.call, &r.sampler, r.chunk, r.n, &target) != FDP_OK) {
         printf("FAILED %s\n", r.law->name);
         differences++;
-    }
-    if (resolved != 0) {
-        printf("# resolved %s %s mask %" PRIu32 ": %" PRIu64 " for %zu\n", r.law->name,
-               cipher_name(r.call.stream.cipher), fdp_cpu_mask(), resolved, r.n);
     }
     return r.n * sizes[r.type];
 }
@@ -391,7 +372,6 @@ static fdp_sampler_t widened(const law_t *law, int widen)
         s.law.slots[i] = 16;
     }
     s.law.unsettled = widen == 2;
-    s.owner = &differences; /* any: lanes go to `resolve` */
     return s;
 }
 

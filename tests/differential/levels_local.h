@@ -12,7 +12,7 @@
 /* Any cuts and aliases: a quarter of the cuts at the ends of their range. */
 static fdp_bernoulli_t bernoulli_of(uint64_t seed)
 {
-    fdp_bernoulli_t law = {.owner = &differences}; /* any: `answer` is asked */
+    fdp_bernoulli_t law = {.num = {1}, .den = {3}}; /* hardly ever read */
     state = seed;
     for (size_t c = 0; c < 256; c++) {
         const uint64_t cut = next() % 4 == 0 ? 0 - (next() & 1) : next();
@@ -22,15 +22,6 @@ static fdp_bernoulli_t bernoulli_of(uint64_t seed)
         }
     }
     return law;
-}
-
-/* Hardly ever asked; the answer is the same at all levels. */
-static int answer(void *context, const fdp_pending_t *pending, int64_t value[2])
-{
-    (void)context;
-    value[0] = (int64_t)(pending->trial & 1);
-    value[1] = 0;
-    return 1;
 }
 
 #define LOCAL 70000
@@ -64,7 +55,7 @@ static void check_flips(uint32_t cipher)
 {
     static const size_t lengths[] = {1, 7, 64, 65, 511, 513, 8191, 32768, 32769, LOCAL};
     for (size_t k = 0; k < 7 * COUNT(lengths); k++) {
-        const flips_t f = {.call = {.stream = stream_of(cipher), .resolve = answer},
+        const flips_t f = {.call = {.stream = stream_of(cipher)},
                            .law = bernoulli_of(k / COUNT(lengths)),
                            .n = lengths[k % COUNT(lengths)],
                            .other = (int)(k % 3) - 1,
@@ -104,9 +95,8 @@ static void check_responses(uint32_t cipher)
     static const size_t lengths[] = {1, 63, 64, 1024, 4097, 20000};
     for (size_t k = 0; k < COUNT(ks) * COUNT(lengths); k++) {
         const uint32_t categories = ks[k / COUNT(lengths)];
-        response_t r = {.call = {.stream = stream_of(cipher), .resolve = answer},
+        response_t r = {.call = {.stream = stream_of(cipher)},
                         .law = {.categories = categories,
-                                .owner = &differences,
                                 .shift = 97 + (uint32_t)__builtin_clz(categories),
                                 .rate = {UINT64_MAX / 3 * 2 + k, 7}},
                         .n = lengths[k % COUNT(lengths)],
@@ -133,7 +123,7 @@ static size_t draw_clients(const void *context, uint8_t *out)
     static int64_t x[LOCAL];
     const clients_t *c = context;
     const response_t *r = &c->r;
-    const fdp_response_t labeling = {.categories = c->categories, .always = 1, .owner = &differences};
+    const fdp_response_t labeling = {.categories = c->categories, .always = 1};
     const fdp_call_t public = {.stream = stream_of(r->call.stream.cipher)};
     const uint32_t log2k = c->categories < 65536 ? 16 : 17;
     state = r->n;
@@ -155,10 +145,9 @@ static void check_clients(uint32_t cipher)
     static const size_t lengths[] = {1, 17, 64, 2049, 8192, 16370};
     for (size_t k = 0; k < COUNT(buckets) * COUNT(lengths); k++) {
         const uint32_t g = buckets[k / COUNT(lengths)];
-        clients_t c = {.r = {.call = {.stream = stream_of(cipher), .resolve = answer},
+        clients_t c = {.r = {.call = {.stream = stream_of(cipher)},
                              .law = {.categories = g,
-                                     .owner = &differences,
-                                .shift = 97 + (uint32_t)__builtin_clz(g),
+                                     .shift = 97 + (uint32_t)__builtin_clz(g),
                                      .rate = {UINT64_MAX / 3 * 2 + k, 7}},
                              .n = lengths[k % COUNT(lengths)],
                              .other = k % 3 == 0 ? 5 : -1},

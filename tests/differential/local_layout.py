@@ -5,7 +5,6 @@ Each function gives the answers of a call from its bits alone, by the references
 
 from collections.abc import Callable, Iterator
 from fractions import Fraction
-from typing import NoReturn
 
 import numpy as np
 
@@ -33,15 +32,6 @@ def each_machine(key: bytes) -> Iterator[tuple[str, _core.Call]]:
                     yield f"{level} {cipher}", _core.Call(Keyed(key, cipher))
     finally:
         _core.limit_cpu(None)
-
-
-class LostError(Exception):
-    """What `lost` raises."""
-
-
-def lost(words: tuple[int, int, int], block: More) -> NoReturn:
-    """Fail as the resolver of any trial."""
-    raise LostError
 
 
 def chunks(n: int, size: int, first: int) -> Iterator[tuple[int, int]]:

@@ -1,6 +1,5 @@
 """Bernoulli bits, packed and as bytes, against the reference on the same words."""
 
-from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
 
@@ -8,6 +7,7 @@ import numpy as np
 import pytest
 
 from fastdp import _core, _laws
+from fastdp.exceptions import FastDPError
 from fastdp.testing import TapeStream
 from tests.differential import local_layout as layout
 from tests.differential.layout import Keyed
@@ -292,22 +292,13 @@ def _near(cut: Fraction, rng: np.random.Generator) -> tuple[int, tuple[int, int]
 
 @each_p
 def test_words_at_the_cuts(p: Fraction, level: str) -> None:
-    """One byte, 56 more bits, and the resolver: all have cases."""
-    asked: list[int] = []
-    own = exact_bits.bernoulli(exact_bits.patterns(p))
-
-    def counting(words: tuple[int, int, int], block: Callable[[int], bytes]) -> int:
-        asked.append(words[1])
-        return own(words, block)
-
-    law, counted = _core.Bernoulli(p), _core.Bernoulli(p, counting)
+    """One byte, 56 more bits, and the exact steps: all have cases."""
+    law = _core.Bernoulli(p)
     call, n = _core.Call(tape_of(p)), len(TIES) * layout.BITS - 9
     expected = tape_answers(p)
-    assert (as_bytes(call, counted, n) == expected[:n]).all()
     bits = as_bytes(call, law, n)
     wrong = np.flatnonzero(bits != expected[:n])
     assert wrong.size == 0, f"{level}: {wrong[:5]}"
-    assert len(set(asked)) > 100
     assert (packed(call, law, n) == np.packbits(expected[:n])).all()
 
 
@@ -317,16 +308,16 @@ def tape_answers(p: Fraction) -> np.ndarray:
 
 
 @pytest.mark.usefixtures("level")
-def test_a_failure_of_the_resolver_leaves_zeros() -> None:
+def test_a_failure_of_the_exact_steps_leaves_zeros() -> None:
     p = Fraction(1, 3)
-    call, law = _core.Call(tape_of(p)), _core.Bernoulli(p, layout.lost)
+    call, law = _core.Call(tape_of(p)), _core.Bernoulli(p, exact=False)
     n = len(TIES) * layout.BITS
     out = np.full(n, 7, np.uint8)
-    with pytest.raises(layout.LostError):
+    with pytest.raises(FastDPError, match="do not decide"):
         _core.flip_bytes(call, law, None, out)
     assert not out.any()
     out[:] = 7
-    with pytest.raises(layout.LostError):
+    with pytest.raises(FastDPError, match="do not decide"):
         _core.flip_bits(call, law, out[: n // 8], out[: n // 8], n)
     assert not out[: n // 8].any()
     assert (out[n // 8 :] == 7).all()

@@ -287,22 +287,6 @@ def test_more_open_lanes_than_slots() -> None:
             assert (respond(call, law, x) == layout.responses(call, *law, x)).all()
 
 
-@pytest.mark.usefixtures("level")
-def test_a_failure_of_the_resolver_leaves_zeros() -> None:
-    """All 80 bits at a border: U = 1/c up to there."""
-    law = Law(truths(17)[1], 17)
-    digits = int(2**80 / response.rate(law.truth, 17))
-    main = np.zeros(2**15, np.uint8)
-    main[:16384] = np.full(8192, digits >> 64, "<u2").view(np.uint8)
-    main[16384:] = np.full(2**11, digits % 2**64, "<u8").view(np.uint8)
-    x, out = np.zeros(64, np.int64), np.full(64, 7, np.uint32)
-    made = _core.Response(*law, layout.lost)
-    call = _core.Call(TapeStream(main.reshape(1, -1)))
-    with pytest.raises(layout.LostError):
-        _core.respond(call, made, x, out)
-    assert not out.any()
-
-
 @lru_cache(maxsize=2 * len(LAWS))
 def tape_answers(law: Law, other: int) -> np.ndarray:
     stream, x = tape_of(law)

@@ -137,7 +137,7 @@ def test_values_within_a_bound_are_counted_by_integers() -> None:
     rng = random.Random(9)
     for _ in range(200):
         t = drawn("laplace", rng)
-        bound = min(int(t * Fraction(2.0 ** rng.uniform(-8, 5.5))) + 1, 2**62)
+        bound = min(int(t * Fraction(2.0 ** rng.uniform(-6.6, 5.5))) + 1, 2**62)
         law = _core.Sampler.laplace(t, bound)
         far = exp_neg((bound + 1) * t.denominator, t.numerator, 300)
         q = exp_neg(t.denominator, t.numerator, 300)
@@ -151,6 +151,15 @@ def test_values_within_a_bound_are_counted_by_integers() -> None:
         root = math.isqrt(36 * 8192 * a * (2**53 - a) - 1) + 1 if a < 2**53 else 0
         sure = ((8192 * a - root - 2**55) >> 53) // 16 * 16
         assert law.chunk_outputs == (8192 if a == 2**53 else max(sure, 16)), (t, bound)
+
+
+def test_a_bound_that_hardly_any_noise_keeps_to_is_refused() -> None:
+    """A draw would go on for minutes, or years."""
+    for t in (Fraction(901), Fraction(2**55), Fraction(9001, 10)):
+        least = -(-t // 100)
+        assert _core.Sampler.laplace(t, int(least)).acceptance > 0.009
+        with pytest.raises(FastDPError, match="status 1"):
+            _core.Sampler.laplace(t, int(least) - 1)
 
 
 PROBABILITIES = [

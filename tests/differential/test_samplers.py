@@ -12,6 +12,7 @@ import pytest
 import fastdp
 from fastdp import _core
 from fastdp._core import LEVELS
+from fastdp.exceptions import FastDPError
 from fastdp.testing import TapeStream
 from tests.differential.layout import (
     PASS,
@@ -22,7 +23,6 @@ from tests.differential.layout import (
     pass_of,
     pass_values,
 )
-from tests.reference.interval import More
 
 KEY = bytes(range(32))
 LAPLACE = [
@@ -202,24 +202,13 @@ def test_outputs_from_a_tape_are_those_of_the_reference(law: Law) -> None:
         assert (drawn(law, _core.Call(taped(law, 3)), n) == answers).all(), level
 
 
-# --- the prefix cut: slots and resolver at work all the time --------------------------
-
-
-def counted(law: Law) -> tuple[_core.Sampler, list[int]]:
-    """Return the law's sampler and a list of one number: calls of its resolver."""
-    calls, own = [0], law.resolver()
-
-    def resolve(words: tuple[int, ...], block: More) -> int | None:
-        calls[0] += 1
-        return own(words, block)
-
-    return law.sampler(resolve), calls
+# --- the prefix cut: slots and exact steps at work all the time -----------------------
 
 
 @pytest.mark.parametrize("law", ONE_OF_EACH, ids=str)
 @pytest.mark.parametrize("x_type", [None, np.int64, np.int8, np.uint32, float])
-def test_slots_and_resolver_give_what_the_lists_give(law: Law, x_type: Any) -> None:
-    """Lists of 16 ranks, the rest by the resolver; and every special lane by it."""
+def test_slots_and_exact_steps_give_what_the_lists_give(law: Law, x_type: Any) -> None:
+    """Lists of 16 ranks, the rest by exact steps; and every special lane by these."""
     n = 8192 + 700
     answers = reference(law, "chacha20", n)
     if x_type is None:
@@ -230,17 +219,23 @@ def test_slots_and_resolver_give_what_the_lists_give(law: Law, x_type: Any) -> N
     else:
         limits = np.iinfo(x_type)
         x, grid = np.arange(n).astype(x_type), None
-        wide = x.astype(object) + answers.astype(object)
-        expected = np.clip(wide, limits.min, limits.max).astype(x_type)
+        sums = x.astype(object) + answers.astype(object)
+        expected = np.clip(sums, limits.min, limits.max).astype(x_type)
     for level in levels():
         _core.limit_cpu(level)
         for widening in ({"narrow": 1.0}, {"wide": 1.0}, {"narrow": 1.0, "wide": 1.0}):
-            sampler, calls = counted(law)
-            sampler = sampler.widen(**widening)
-            out = np.zeros(n, np.int64 if x is None else x.dtype)
-            _core.fill(_core.Call(Keyed(KEY)), sampler, x, out, 0, grid)
+            sampler, out = (
+                law.sampler(),
+                np.zeros(n, np.int64 if x is None else x.dtype),
+            )
+            wide = sampler.widen(**widening)
+            _core.fill(_core.Call(Keyed(KEY)), wide, x, out, 0, grid)
             assert (out == expected).all(), (level, widening)
-            assert calls[0] > 0 or "wide" not in widening
+            if "wide" in widening:
+                wide = law.sampler().widen(**widening, exact=False)
+                with pytest.raises(FastDPError, match="do not decide"):
+                    _core.fill(_core.Call(Keyed(KEY)), wide, x, out, 0, grid)
+                assert not out.any()
 
 
 # --- what the caller asks for -----------------------------------------------------

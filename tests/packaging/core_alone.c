@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "fastdp.h"
+#include "mech/resolve.h"
 
 #define COUNT 20000
 
@@ -71,12 +72,27 @@ void __wrap_free(void *memory)
     __real_free(memory);
 }
 
-static int never(void *context, const fdp_pending_t *pending, int64_t *value)
+/* Exact steps: as they are, or they fail, or give `planted`. */
+static enum { AS_THEY_ARE, FAIL, PLANT } exact_steps;
+static fdp_i128_t planted;
+static int asked;
+
+int __real_fdp_resolve(const fdp_trial_t *, fdp_decide_fn, const void *, const uint64_t *,
+                       int64_t *, fdp_status_t *);
+int __wrap_fdp_resolve(const fdp_trial_t *trial, fdp_decide_fn decide, const void *law,
+                       const uint64_t *words, int64_t *value, fdp_status_t *status);
+
+int __wrap_fdp_resolve(const fdp_trial_t *trial, fdp_decide_fn decide, const void *law,
+                       const uint64_t *words, int64_t *value, fdp_status_t *status)
 {
-    (void)pending;
-    (void)value;
-    ++*(int *)context;
-    return -1;
+    asked++;
+    if (exact_steps == AS_THEY_ARE) {
+        return __real_fdp_resolve(trial, decide, law, words, value, status);
+    }
+    value[0] = exact_steps == FAIL ? 0 : (int64_t)(uint64_t)(fdp_u128_t)planted;
+    value[1] = exact_steps == FAIL ? 0 : (int64_t)(planted >> 64);
+    *status = exact_steps == FAIL ? FDP_ERR_RESOLVER : *status;
+    return exact_steps == FAIL ? -1 : 1;
 }
 
 /* FNV-1a of the little-endian bytes. */
@@ -90,15 +106,14 @@ static uint64_t digest(const void *data, size_t n)
     return hash;
 }
 
-static fdp_call_t fixed_call(int *asked)
+static fdp_call_t fixed_call(void)
 {
     fdp_call_t call;
     uint8_t key[32] = {1, 2, 3};
     memset(&call, 0, sizeof call);
     call.stream.cipher = FDP_CIPHER_CHACHA20;
     fdp_stream_derive(call.stream.key, key, 0);
-    call.resolve = never;
-    call.context = asked;
+    asked = 0;
     return call;
 }
 
@@ -115,8 +130,7 @@ static void draw_laws(int64_t *out)
 {
     fdp_target_t target = {NULL, FDP_NONE, out, FDP_I64, NULL};
     for (size_t i = 0; i < sizeof laws / sizeof laws[0]; i++) {
-        int asked = 0;
-        fdp_call_t call = fixed_call(&asked);
+        fdp_call_t call = fixed_call();
         const fdp_sampler_t sampler = law_of(laws[i].name, laws[i].num, laws[i].den);
         expect(fdp_release(&call, &sampler, 0, COUNT, &target) == FDP_OK, "release");
         printf("%s %016llx\n", laws[i].name,
@@ -127,8 +141,7 @@ static void draw_laws(int64_t *out)
 
 static void draw_uniform(int64_t *out)
 {
-    int asked = 0;
-    fdp_call_t call = fixed_call(&asked);
+    fdp_call_t call = fixed_call();
     expect(fdp_fill_integers(&call, 5, 1000, 0, COUNT, out) == FDP_OK, "integers");
     printf("integers %016llx\n", (unsigned long long)digest(out, COUNT * sizeof *out));
     expect(fdp_fill_permutation(&call, COUNT, out) == FDP_OK, "permutation");
@@ -157,10 +170,10 @@ static void draw_fresh(void)
 /* All special lanes to the core's own resolver: what the kernels draw. */
 static void settle_alone(int64_t *out)
 {
+    int settled = 0;
     const size_t few = 3000;
     for (size_t i = 0; i < sizeof laws / sizeof laws[0]; i++) {
-        int asked = 0;
-        fdp_call_t call = fixed_call(&asked);
+        fdp_call_t call = fixed_call();
         fdp_target_t target = {NULL, FDP_NONE, out, FDP_I64, NULL};
         fdp_sampler_t sampler = law_of(laws[i].name, laws[i].num, laws[i].den);
         expect(fdp_release(&call, &sampler, 0, few, &target) == FDP_OK, "kernels");
@@ -168,9 +181,10 @@ static void settle_alone(int64_t *out)
         sampler.law.unsettled = 1;
         expect(fdp_release(&call, &sampler, 0, few, &target) == FDP_OK, "own resolver");
         expect(digest(out, few * sizeof *out) == fast, "what the kernels draw");
-        expect(asked == 0, "nobody was asked");
+        settled += asked;
         fdp_call_close(&call);
     }
+    expect(settled > 100, "exact steps drew");
 }
 
 /* The same in memory that ends at every request: an error, and only zeros. */
@@ -179,8 +193,7 @@ static void run_out(int64_t *out)
     const size_t few = 1000;
     int most = 0;
     for (size_t i = 0; i < sizeof laws / sizeof laws[0]; i++) {
-        int asked = 0;
-        fdp_call_t call = fixed_call(&asked);
+        fdp_call_t call = fixed_call();
         fdp_target_t target = {NULL, FDP_NONE, out, FDP_I64, NULL};
         fdp_sampler_t sampler = law_of(laws[i].name, laws[i].num, laws[i].den);
         fdp_status_t status = FDP_ERR_MEMORY;
@@ -256,12 +269,11 @@ static void choose(void)
     fdp_selection_t law;
     expect(fdp_selection_make(&law, &zero, FDP_RACE_GUMBEL) == FDP_ERR_PARAMETER, "rate 0");
     for (int method = 0; method < 6; method++) {
-        int asked = 0;
         const fdp_race_t noise = method == 4   ? FDP_RACE_LAPLACE
                                  : method == 5 ? FDP_RACE_GAUSSIAN
                                                : FDP_RACE_GUMBEL;
         expect(fdp_selection_make(&law, &third, noise) == FDP_OK, "a law of choice");
-        fdp_call_t call = fixed_call(&asked);
+        fdp_call_t call = fixed_call();
         int64_t fast[3] = {9, 9, 9}, exact[3];
         expect(draw_choice(&call, &law, &from, method, fast) == FDP_OK, "choices");
         law.tolerance = 1e300;
@@ -275,7 +287,7 @@ static void choose(void)
                    "zeros without memory");
         }
         expect(status == FDP_OK && memcmp(fast, exact, sizeof fast) == 0, "exact choices");
-        expect(fail_at > 3 && asked == 0, "memory was asked for, and nobody else");
+        expect(fail_at > 3, "memory was asked for");
         fail_at = -1;
         wrong.type = FDP_U8;
         expect(draw_choice(&call, &law, &wrong, method, exact) == FDP_ERR_PARAMETER &&
@@ -291,11 +303,11 @@ static void choose(void)
     }
 }
 
-/* All special lanes to a resolver that fails: an error, and only zeros. */
+/* All special lanes to exact steps that fail, and to those of a law without a parameter: an
+ * error, and only zeros. */
 static void fail_closed(int64_t *out)
 {
-    int asked = 0;
-    fdp_call_t call = fixed_call(&asked);
+    fdp_call_t call = fixed_call();
     fdp_target_t target = {NULL, FDP_NONE, out, FDP_I64, NULL};
     const fdp_sampler_t law = law_of(laws[0].name, laws[0].num, laws[0].den);
     fdp_sampler_t sampler = law;
@@ -307,12 +319,97 @@ static void fail_closed(int64_t *out)
     sampler = law;
     expect(fdp_sampler_prepare(&sampler) == FDP_OK, "prepare");
     sampler.law.unsettled = 1;
-    sampler.owner = &asked;
-    memset(out, 1, COUNT * sizeof *out);
-    expect(fdp_release(&call, &sampler, 0, COUNT, &target) == FDP_ERR_RESOLVER,
-           "resolver's failure is reported");
-    expect(asked > 0, "resolver was asked");
-    expect(all_zero(out, COUNT), "zeros after a failure");
+    for (int way = 0; way < 2; way++) {
+        exact_steps = way == 0 ? FAIL : AS_THEY_ARE;
+        sampler.den[0] = way == 0 ? sampler.den[0] : 0;
+        memset(out, 1, COUNT * sizeof *out);
+        expect(fdp_release(&call, &sampler, 0, COUNT, &target) == FDP_ERR_RESOLVER,
+               "a failure is reported");
+        expect(asked > 0, "exact steps were asked");
+        expect(all_zero(out, COUNT), "zeros after a failure");
+    }
+    exact_steps = AS_THEY_ARE;
+    fdp_call_close(&call);
+}
+
+/* Labels of which every known bit lies at a border: they are settled, or fail and are 0. */
+static void fail_labels(void)
+{
+    static uint8_t main_words[32768];
+    static const int64_t x[64];
+    /* 2^80 / c = 2^80 (1 - P) / 16 */
+    const uint64_t truth = (UINT64_C(1) << 63) + 12345, more = (0 - truth) << 12;
+    const uint16_t word = (uint16_t)((0 - truth) >> 52);
+    const fdp_tape_t tape = {1, main_words, sizeof main_words, NULL, 0};
+    const fdp_call_t call = {.stream = {.cipher = FDP_CIPHER_TAPE, .tape = &tape}};
+    fdp_response_t law;
+    uint32_t out[64];
+    expect(fdp_response_make(&law, 17, truth, 0) == FDP_OK, "a response");
+    for (size_t i = 0; i < 8192; i++) {
+        memcpy(main_words + 2 * i, &word, sizeof word);
+    }
+    for (size_t i = 16384; i < sizeof main_words; i += sizeof more) {
+        memcpy(main_words + i, &more, sizeof more);
+    }
+    for (int way = 0; way < 2; way++) {
+        unsigned any = 0;
+        asked = 0;
+        exact_steps = way == 0 ? FAIL : AS_THEY_ARE;
+        memset(out, 1, sizeof out);
+        const fdp_status_t status = fdp_respond(&call, &law, 0, 64, x, FDP_I64, -1, out, FDP_U32);
+        for (size_t i = 0; i < 64; i++) {
+            any |= out[i];
+        }
+        expect(asked > 0, "labels are open");
+        expect(way == 0 ? status == FDP_ERR_RESOLVER && any == 0 : status == FDP_OK, "labels");
+    }
+}
+
+/* Noise that no array of int64 holds: exact sums, which saturate, and a bound that rejects
+ * it, though its low 64 bits are within. */
+static void plant(int64_t *out)
+{
+    const size_t few = 3000;
+    const uint64_t num = 10, den = 1;
+    const fdp_ratio_t scale = {&num, &den, 1, 1};
+    const fdp_i128_t far = ((fdp_i128_t)1 << 64) + 9;
+    static int64_t plain[3000];
+    fdp_call_t call = fixed_call();
+    fdp_sampler_t law = law_of("laplace", num, den), within;
+    law.law.unsettled = 1;
+    exact_steps = PLANT;
+    for (int sign = -1; sign < 2; sign += 2) {
+        fdp_target_t target = {plain, FDP_I64, plain, FDP_I64, NULL};
+        const int64_t end = sign < 0 ? INT64_MIN : INT64_MAX;
+        size_t planted_ones = 0;
+        for (size_t i = 0; i < few; i++) {
+            plain[i] = out[i] = sign * (int64_t)(i << 40) - 1000;
+        }
+        planted = 0;
+        expect(fdp_release(&call, &law, 0, few, &target) == FDP_OK, "small noise");
+        target.x = target.out = out;
+        planted = sign * far;
+        expect(fdp_release(&call, &law, 0, few, &target) == FDP_OK, "far noise");
+        for (size_t i = 0; i < few; i++) {
+            const bool same = out[i] == plain[i];
+            expect(same || out[i] == end, "exact sums saturate");
+            planted_ones += !same;
+        }
+        expect(planted_ones > 3, "far noise is there");
+    }
+    expect(fdp_sampler_laplace(&within, &scale, 50) == FDP_OK, "a bounded law");
+    within.law.unsettled = 1;
+    fdp_target_t target = {NULL, FDP_NONE, plain, FDP_I64, NULL};
+    planted = 51;
+    expect(fdp_release(&call, &within, 0, few, &target) == FDP_OK, "beyond the bound");
+    target.out = out;
+    planted = far;
+    expect(fdp_release(&call, &within, 0, few, &target) == FDP_OK, "far beyond the bound");
+    expect(memcmp(plain, out, few * sizeof *out) == 0, "the bound rejects");
+    planted = 9;
+    expect(fdp_release(&call, &within, 0, few, &target) == FDP_OK, "within the bound");
+    expect(memcmp(plain, out, few * sizeof *out) != 0, "the bound keeps");
+    exact_steps = AS_THEY_ARE;
     fdp_call_close(&call);
 }
 
@@ -327,6 +424,8 @@ int main(void)
     draw_uniform(out);
     draw_fresh();
     fail_closed(out);
+    fail_labels();
+    plant(out);
     settle_alone(out);
     run_out(out);
     settle_bits();

@@ -105,7 +105,7 @@ def test_the_core_alone_draws_what_the_extension_draws(
     program = tmp_path / "core_alone"
     build = [compiler, *flags, f"-I{ROOT / 'csrc'}", f"-I{tmp_path}", *sources]
     build += [str(ROOT / "tests" / "packaging" / "core_alone.c"), "-lm"]
-    build += ["-Wl,--wrap=aligned_alloc,--wrap=free"]
+    build += ["-Wl,--wrap=aligned_alloc,--wrap=free,--wrap=fdp_resolve"]
     subprocess.run([*build, "-o", str(program)], check=True)
     plain = {name: text for name, text in os.environ.items() if name != "LD_PRELOAD"}
     run = subprocess.run(
@@ -117,6 +117,26 @@ def test_the_core_alone_draws_what_the_extension_draws(
     assert run.stdout.splitlines() == expected, run.stderr
     assert run.returncode == 0
     assert run.stderr == ""
+
+
+def test_fuzzing_constructors_and_draws_finds_nothing(tmp_path):
+    """A minute or two; hours by hand. -seed: the same inputs in each run of a build."""
+    if shutil.which("clang") is None:
+        pytest.skip("no clang here")
+    program = tmp_path / "fuzz_laws"
+    build = ["clang", "-w", "-g", "-O1", "-std=c11", "-D_DEFAULT_SOURCE"]
+    build += ["-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=all"]
+    build += [f"-I{ROOT / 'csrc'}", *map(str, (ROOT / "csrc").glob("*/*.c")), "-lm"]
+    build += [str(ROOT / "tests" / "differential" / "fuzz_laws.c"), "-o", str(program)]
+    subprocess.run(build, check=True)
+    options = [
+        "-runs=20000",
+        "-seed=1",
+        "-max_len=600",
+        f"-artifact_prefix={tmp_path}/",
+    ]
+    run = subprocess.run([program, *options], capture_output=True, text=True, env={})
+    assert run.returncode == 0, run.stderr[-3000:]
 
 
 def test_all_masks_of_the_processor_are_equal_bit_for_bit(tmp_path):

@@ -24,7 +24,7 @@ import fastdp
 from fastdp import _core, random
 from fastdp.exceptions import DTypeError, EntropyError, FastDPError, ParameterError
 from fastdp.training import GradientAccumulator, GradientSum
-from tests.privacy.streams import BrokenStream, CountingStream
+from tests.privacy.streams import BrokenStream
 
 Array = np.ndarray[Any, Any]
 FOLDER = str(Path(fastdp.__file__).parent)
@@ -395,23 +395,3 @@ def test_no_key_outlives_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
             with pytest.raises(FastDPError, match="the call has ended"):
                 _core.fill_permutation(key, np.zeros(3, np.int64))
     assert found >= 12
-
-
-def test_a_resolver_cannot_keep_the_key() -> None:
-    kept = []
-
-    def resolve(words: Any, block: Any) -> int:
-        kept.append(block)
-        assert len(block(0)) == 16
-        return 0
-
-    from tests.unit.test_large_values import sampler
-
-    law = sampler("laplace", 10, resolve)
-    _core.fill_one(law, 0, CountingStream())
-    # 0.35% of the lanes are special: none of them with probability below 1e-30
-    _core.fill(_core.Call(), law, None, np.zeros(20_000, np.int64))
-    assert kept
-    for block in kept:
-        with pytest.raises(FastDPError, match="the call has ended"):
-            block(0)

@@ -1,6 +1,6 @@
 """The host program's floating-point mode changes nothing, and is put back.
 
-And a resolver that fails leaves zeros: the other fault from outside the kernels.
+And exact steps that fail leave zeros: the other fault from outside the kernels.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import fastdp
 from fastdp import _core, _laws
 from fastdp import random as fdp_random
 from fastdp._selection import Weights
+from fastdp.exceptions import FastDPError
 from tests.privacy.streams import KeyStream
 
 KEY = KeyStream(bytes(range(32)))
@@ -150,58 +151,50 @@ def test_weights_are_the_same_where_subnormals_are_zero(mxcsr: ctypes.CDLL) -> N
     assert found == expected
 
 
-# --- a resolver that fails -------------------------------------------------------
-
-
-class ResolverError(Exception):
-    """What the resolver of these tests raises."""
+# --- exact steps that fail -------------------------------------------------------
 
 
 def faulty(family: str) -> _core.Sampler:
     """Return a law of which every special lane, or every try, fails."""
-
-    def resolve(words: Any, block: Any) -> int:
-        raise ResolverError("resolver")
-
     if family == "laplace":
         sampler = _core.Sampler.laplace(Fraction(10))
     else:
         sampler = _core.Sampler.gaussian(Fraction(10))
-    return sampler.widen(wide=1, resolver=resolve)
+    return sampler.widen(wide=1, exact=False)
 
 
 @pytest.mark.parametrize("family", ["laplace", "gaussian"])
 @pytest.mark.parametrize("workers", [1, 2])
-def test_failing_resolver_zeroes_out(family: str, workers: int) -> None:
+def test_failing_exact_steps_leave_zeros(family: str, workers: int) -> None:
     m = fastdp.DiscreteLaplace(10)
     object.__setattr__(m, "_sampler", faulty(family))
     x, out = np.full(N, 7340193), np.full(N, 77)
-    with pytest.raises(ResolverError, match=r"^resolver$"):
+    with pytest.raises(FastDPError, match="do not decide"):
         m.release(x, out=out, workers=workers)
     assert not out.any()
-    with pytest.raises(ResolverError, match=r"^resolver$"):
+    with pytest.raises(FastDPError, match="do not decide"):
         m.release(x, out=x, workers=workers)
     assert not x.any()
     small = np.full(N, 77, np.int8)
-    with pytest.raises(ResolverError, match=r"^resolver$"):
+    with pytest.raises(FastDPError, match="do not decide"):
         m.release(out, out=small, workers=workers)
     assert not small.any()
 
 
-def test_failing_resolver_of_a_scalar() -> None:
+def test_failing_exact_steps_of_a_scalar() -> None:
     m = fastdp.DiscreteGaussian(10)
     object.__setattr__(m, "_sampler", faulty("gaussian"))
     for _ in range(20):
-        with pytest.raises(ResolverError, match=r"^resolver$"):
+        with pytest.raises(FastDPError, match="do not decide"):
             m.release(0)
 
 
-def test_failing_resolver_of_reals() -> None:
+def test_failing_exact_steps_of_reals() -> None:
     m = fastdp.Gaussian(10, granularity=1, coordinates=1)
     object.__setattr__(m, "_sampler", faulty("gaussian"))
     for dtype in (np.float64, np.float32):
         x = np.full(N, 7340193.5, dtype)
-        with pytest.raises(ResolverError, match=r"^resolver$"):
+        with pytest.raises(FastDPError, match="do not decide"):
             m.release(x, out=x)
         assert not x.any()
 
@@ -213,8 +206,8 @@ def test_parameter_array_with_a_failing_law(monkeypatch: pytest.MonkeyPatch) -> 
         return faulty("laplace") if scale == 3 else good(scale)
 
     monkeypatch.setattr(_laws, "laplace_sampler", sampler)
-    # Of 1,000 lanes 3.8 go to the resolver: of 10,000 none with probability 3e-17.
+    # Of 1,000 lanes 3.8 need exact steps: of 10,000 none with probability 3e-17.
     out = np.full(30_000, 77)
-    with pytest.raises(ResolverError):
+    with pytest.raises(FastDPError, match="do not decide"):
         fdp_random.discrete_laplace(np.repeat([1.0, 2.0, 3.0], 10_000), out=out)
     assert not out.any()

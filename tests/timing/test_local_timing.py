@@ -37,12 +37,12 @@ UNIT_OF_TIES = 12288  # where a chunk's ties have their further bits
 
 def bits_of(p: Fraction) -> Any:
     """Return the prepared flips of a probability."""
-    return tc.buffer_of(_core.Bernoulli(p, id))
+    return tc.buffer_of(_core.Bernoulli(p, exact=False))
 
 
 def labels_of(truth: Fraction, categories: int) -> Any:
     """Return the prepared response."""
-    return tc.buffer_of(_core.Response(truth, categories, id))
+    return tc.buffer_of(_core.Response(truth, categories))
 
 
 #: Probability of a flip, and one so small that patterns of two ones are always ties.

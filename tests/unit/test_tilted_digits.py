@@ -12,7 +12,7 @@ from scipy import stats
 
 from fastdp import _core, _laws
 from fastdp._core import LEVELS
-from fastdp.exceptions import ParameterError
+from fastdp.exceptions import FastDPError, ParameterError
 from fastdp.testing import TapeStream
 from tests.differential.layout import TRIES, Law, expected, tilted_of
 from tests.reference import exact_tilt
@@ -262,7 +262,7 @@ def tries_at_thresholds(sigma: Fraction) -> list[tuple[int, int]]:
 def test_tries_at_their_thresholds(sigma: Fraction) -> None:
     """Every lane is special: the outputs are the accepted tries, in order."""
     law, reference = law_of(sigma), tilted_of(Law("gaussian", sigma))
-    words, resolved = tries_at_thresholds(sigma), 0
+    words = tries_at_thresholds(sigma)
     tried = _core.Sampler.gaussian(law.sigma).tries[-1]
     for start in range(0, len(words), tried):
         part = words[start : start + tried]
@@ -278,23 +278,18 @@ def test_tries_at_their_thresholds(sigma: Fraction) -> None:
             )
             is not None
         ]
-        calls = []
-
-        def settle(words, block, calls=calls):  # type: ignore[no-untyped-def]
-            calls.append(words[0])
-            return law.settle(words, block)
-
         for level in LEVELS:
             if _core.limit_cpu(level) != level:
                 continue
             n = max(len(answers), 65)
             out = np.zeros(n, np.int64)
-            sampler = _core.Sampler.gaussian(law.sigma).widen(resolver=settle)
+            sampler = _core.Sampler.gaussian(law.sigma)
             _core.fill(call, sampler, None, out)
             assert out[: len(answers)].tolist() == answers, level
-        resolved += sum(calls)
+            with pytest.raises(FastDPError, match="do not decide"):
+                _core.fill(call, sampler.widen(exact=False), None, out)
+            assert not out.any()
     _core.limit_cpu(None)
-    assert resolved > 100  # what a kernel cannot decide it does not
 
 
 @pytest.mark.parametrize("special", [0.012, 0.018, 0.08])
@@ -397,24 +392,16 @@ def test_tails_of_sigmas_of_two_thousand_bits() -> None:
     assert x < -63 * 2**law.shift
 
 
-def test_a_resolver_that_fails_at_the_first_of_many_open_tries() -> None:
+def test_exact_steps_that_fail_at_the_first_of_many_open_tries() -> None:
     law = law_of(Fraction(1000))
     column, u = choices_of(law)[0]
     tape = passes(law, [(u << 47 | column, 0)] * TRIES)  # a tail, V = 0: all are open
-    calls = []
-
-    def fail(words: object, block: object) -> None:
-        calls.append(words)
-        raise ArithmeticError
-
-    sampler = _core.Sampler.gaussian(law.sigma).widen(resolver=fail)
+    sampler = _core.Sampler.gaussian(law.sigma).widen(exact=False)
     for level in LEVELS:
         if _core.limit_cpu(level) != level:
             continue
-        calls.clear()
         out = np.ones(8192, np.int64)
-        with pytest.raises(ArithmeticError):
+        with pytest.raises(FastDPError, match="do not decide"):
             _core.fill(_core.Call(tape), sampler, None, out)
-        assert len(calls) == 1
         assert not out.any()
     _core.limit_cpu(None)
