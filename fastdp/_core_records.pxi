@@ -92,7 +92,7 @@ def clip_groups(list groups, size_t first, size_t n):
         some = min(n - done, _rows_slab(width))
         with nogil:
             status = fdp_clip_groups(count, group, first + done, some, code)
-        _check(status, NULL)
+        _check(status)
         done += some
         if done < n:
             PyErr_CheckSignals()

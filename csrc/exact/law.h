@@ -56,6 +56,9 @@ FDP_INTERNAL void fdp_gaussian_first(const fdp_fx_t *f, fdp_nat_t num2, fdp_nat_
                                      uint64_t *law);
 FDP_INTERNAL void fdp_tilted_unit(const fdp_fx_t *f, const fdp_sigma_t *t, uint64_t *out);
 FDP_INTERNAL uint32_t fdp_tilted_share(const fdp_sigma_t *t, uint32_t size, uint32_t digit);
+FDP_INTERNAL uint64_t fdp_tilted_units(fdp_arena_t *a, const fdp_sigma_t *t,
+                                       const uint64_t *unit, const uint64_t *step, bool wide,
+                                       uint32_t *count, uint32_t *choice);
 
 /* ---- the resolver ---------------------------------------------------------------- */
 

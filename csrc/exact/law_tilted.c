@@ -102,12 +102,19 @@ uint32_t fdp_tilted_share(const fdp_sigma_t *t, uint32_t size, uint32_t digit)
 
 /* ---- weights ----------------------------------------------------------------- */
 
+/* A weight has `n` limbs. With 4, it is in units of 2^-192 and a step has 3 limbs in units of
+ * 2^-192: these weights define the tables. With 2, it is in units of 2^-96 and a step has 2 limbs
+ * in units of 2^-128: such a weight is at most SLACK below the one of 4 limbs, and never above it.
+ * docs/proofs/discrete_gaussian.md, section 2. */
+#define NARROW 2
+#define SLACK (UINT64_C(1) << 20) /* 2^-76 in units of 2^-96 */
+
 /* The weights at the edges of sub-blocks (at all values if shift <= 8), one after the other. */
 typedef struct {
     uint64_t value[LIMBS], step[LIMBS - 1], twice[LIMBS - 1];
 } walk_t;
 
-/* x = floor(x y 2^-192); y has three limbs. */
+/* x = floor(x y 2^-192); x has n limbs, y has three. */
 FDP_ALWAYS_INLINE void multiply(uint64_t *x, size_t n, const uint64_t *y)
 {
     uint64_t room[2 * LIMBS - 1] = {0};
@@ -123,13 +130,59 @@ FDP_ALWAYS_INLINE void multiply(uint64_t *x, size_t n, const uint64_t *y)
     memcpy(x, room + LIMBS - 1, n * sizeof *x);
 }
 
-static void walk(walk_t *w, uint64_t *edge, size_t n)
+static void walk_wide(walk_t *w, uint64_t *edge, size_t count)
 {
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < count; i++) {
         memcpy(edge + LIMBS * i, w->value, sizeof w->value);
         multiply(w->value, LIMBS, w->step);
         multiply(w->step, LIMBS - 1, w->twice);
     }
+}
+
+/* x y 2^-128, too small by less than three units. The exact product would take twice as long. */
+FDP_ALWAYS_INLINE fdp_u128_t product(fdp_u128_t x, fdp_u128_t y)
+{
+    const uint64_t x1 = (uint64_t)(x >> 64), y1 = (uint64_t)(y >> 64);
+    return (fdp_u128_t)x1 * y1 + (uint64_t)((fdp_u128_t)x1 * (uint64_t)y >> 64) +
+           (uint64_t)((fdp_u128_t)y1 * (uint64_t)x >> 64);
+}
+
+FDP_ALWAYS_INLINE fdp_u128_t two(const uint64_t *x) { return (fdp_u128_t)x[1] << 64 | x[0]; }
+
+FDP_ALWAYS_INLINE void put_two(uint64_t *to, fdp_u128_t x)
+{
+    to[0] = (uint64_t)x;
+    to[1] = (uint64_t)(x >> 64);
+}
+
+static void walk_narrow(walk_t *w, uint64_t *edge, size_t count)
+{
+    fdp_u128_t value = two(w->value), step = two(w->step);
+    const fdp_u128_t twice = two(w->twice);
+    for (size_t i = 0; i < count; i++) {
+        put_two(edge + NARROW * i, value);
+        value = product(value, step);
+        step = product(step, twice);
+    }
+    put_two(w->value, value);
+    put_two(w->step, step);
+}
+
+/* The walk from the first weight, of four limbs, by the first step, of three. */
+static walk_t start_walk(const uint64_t *unit, const uint64_t *step, size_t n)
+{
+    walk_t w;
+    memcpy(w.value, unit, sizeof w.value);
+    memcpy(w.step, step, sizeof w.step);
+    memcpy(w.twice, step, sizeof w.twice);
+    multiply(w.twice, LIMBS - 1, w.step);
+    if (n == NARROW) {
+        w.value[0] = unit[1] >> 32 | unit[2] << 32;
+        w.value[1] = unit[2] >> 32 | unit[3] << 32;
+        memmove(w.step, w.step + 1, 2 * sizeof *w.step);
+        memmove(w.twice, w.twice + 1, 2 * sizeof *w.twice);
+    }
+    return w;
 }
 
 static bool is_above(const uint64_t *x, const uint64_t *y)
@@ -142,54 +195,85 @@ static bool is_above(const uint64_t *x, const uint64_t *y)
     return false;
 }
 
-/* The largest count that the digits of a block may have. *hat becomes the hat of the rest: the
- * largest remaining weight. */
-static uint32_t block_count(const fdp_sigma_t *t, uint32_t size, const uint64_t *inside,
-                            const uint64_t *outside, uint32_t digits, uint64_t *hat)
+/* The whole part of a weight, below 2^20. */
+FDP_ALWAYS_INLINE uint32_t whole_of(const uint64_t *x, size_t n)
 {
-    uint32_t share[1 << DIGIT], n = UINT32_MAX;
-    for (uint32_t d = 0; d < digits; d++) {
-        share[d] = fdp_tilted_share(t, size, d);
-        if (share[d] != 0) {
-            /* floor(w / s) depends only on the whole part of w */
-            const uint32_t most = (uint32_t)outside[LIMBS * d + LIMBS - 1] / share[d];
-            n = most < n ? most : n;
-        }
-    }
-    n = n == UINT32_MAX ? 0 : n;
-    memset(hat, 0, LIMBS * sizeof *hat);
-    for (uint32_t d = 0; d < digits; d++) {
-        uint64_t rest[LIMBS];
-        memcpy(rest, inside + LIMBS * d, sizeof rest);
-        rest[LIMBS - 1] -= (uint64_t)n * share[d];
-        if (is_above(rest, hat)) {
-            memcpy(hat, rest, sizeof rest);
-        }
-    }
-    const uint64_t lack[LIMBS] = {0, 0, 1, 0}; /* the lower ends may be too small by 2^-64 */
-    fdp_limbs_add(hat, hat, lack, LIMBS);
-    return n;
+    return (uint32_t)(n == NARROW ? x[1] >> 32 : x[LIMBS - 1]);
 }
 
-/* Computes the counts and hats of all blocks except the tails. `edge` has room for 257 weights. */
-static void all_blocks(const fdp_sigma_t *t, walk_t *w, uint64_t *edge, uint32_t *count,
-                       uint64_t (*hat)[LIMBS])
+/* Whether x + SLACK could have another whole part. */
+FDP_ALWAYS_INLINE bool is_near_whole(const uint64_t *x, size_t n)
+{
+    return n == NARROW && (uint32_t)x[1] == UINT32_MAX && x[0] >= 0 - SLACK;
+}
+
+/* Sets the largest count that the digits of a block may have, and the hat of the rest: the largest
+ * remaining weight. Returns whether the weights decide the count. */
+FDP_ALWAYS_INLINE bool block_count(const uint32_t *share, const uint64_t *inside,
+                                   const uint64_t *outside, uint32_t digits, size_t n,
+                                   uint32_t *count, uint64_t *hat)
+{
+    uint32_t least = UINT32_MAX;
+    bool open = false;
+    for (uint32_t d = 0; d < digits; d++) {
+        /* floor(w / s) depends only on the whole part of w */
+        const uint32_t whole = whole_of(outside + n * d, n);
+        open |= is_near_whole(outside + n * d, n);
+        if ((uint64_t)least * share[d] > whole) {
+            least = whole / share[d];
+        }
+    }
+    *count = least == UINT32_MAX ? 0 : least;
+    uint64_t most[LIMBS] = {0};
+    fdp_u128_t narrow = 0;
+    for (uint32_t d = 0; d < digits && n == NARROW; d++) {
+        const fdp_u128_t rest = two(inside + n * d) - ((fdp_u128_t)(*count * share[d]) << 96);
+        narrow = rest > narrow ? rest : narrow;
+    }
+    for (uint32_t d = 0; d < digits && n == LIMBS; d++) {
+        uint64_t rest[LIMBS];
+        memcpy(rest, inside + n * d, sizeof rest);
+        rest[LIMBS - 1] -= *count * share[d];
+        if (is_above(rest, most)) {
+            memcpy(most, rest, sizeof rest);
+        }
+    }
+    if (n == NARROW) {
+        put_two(most + 1, narrow << 32);
+        most[3] = (uint64_t)(narrow >> 96);
+    }
+    const uint64_t lack[LIMBS] = {0, 0, 1, 0}; /* the lower ends may be too small by 2^-64 */
+    fdp_limbs_add(hat, most, lack, LIMBS);
+    return !open;
+}
+
+/* Computes the counts and hats of all blocks except the tails. Returns whether the weights decide
+ * the counts. `edge` has room for 257 weights. */
+FDP_ALWAYS_INLINE bool all_blocks(const fdp_sigma_t *t, walk_t *w, uint64_t *edge, size_t n,
+                                  uint32_t *count, uint64_t (*hat)[LIMBS])
 {
     const uint32_t digits = 1u << (t->shift < DIGIT ? t->shift : DIGIT);
     const bool coarse = t->low > 0;
+    void (*const walk)(walk_t *, uint64_t *, size_t) = n == NARROW ? walk_narrow : walk_wide;
+    bool sure = true;
     walk(w, edge, 1);
     for (uint32_t size = 0; size < BLOCKS; size++) {
         const size_t up = 64 + size, down = BLOCKS - size;
-        walk(w, edge + LIMBS, digits);
-        count[up] = block_count(t, size, edge, edge + (coarse ? LIMBS : 0), digits, hat[up]);
+        uint32_t share[1 << DIGIT];
+        for (uint32_t d = 0; d < digits; d++) {
+            share[d] = fdp_tilted_share(t, size, d);
+        }
+        walk(w, edge + n, digits);
+        sure &= block_count(share, edge, edge + (coarse ? n : 0), digits, n, &count[up], hat[up]);
         if (coarse) { /* both sides have the same ends */
             count[down] = count[up];
             memcpy(hat[down], hat[up], sizeof hat[up]);
         } else {
-            count[down] = block_count(t, size, edge + LIMBS, edge + LIMBS, digits, hat[down]);
+            sure &= block_count(share, edge + n, edge + n, digits, n, &count[down], hat[down]);
         }
-        memcpy(edge, edge + LIMBS * digits, LIMBS * sizeof *edge);
+        memcpy(edge, edge + n * digits, n * sizeof *edge);
     }
+    return sure;
 }
 
 /* ---- tries --------------------------------------------------------------------- */
@@ -252,6 +336,39 @@ static uint64_t unit_height(fdp_arena_t *a, const uint64_t (*hat)[LIMBS])
     return mean.d[2] + ((mean.d[0] | mean.d[1]) != 0);
 }
 
+/* Sets the counts, and the units of tries, of all blocks. Returns the height of a unit, or 0 if
+ * there is no memory or the weights of two limbs do not decide. */
+uint64_t fdp_tilted_units(fdp_arena_t *a, const fdp_sigma_t *t, const uint64_t *unit,
+                          const uint64_t *step, bool wide, uint32_t *count, uint32_t *choice)
+{
+    const size_t mark = fdp_arena_mark(a), n = wide ? LIMBS : NARROW;
+    uint64_t *edge = fdp_arena_take(a, n * ((1 << DIGIT) + 1)), hat[FDP_COLUMNS][LIMBS];
+    walk_t w = start_walk(unit, step, n);
+    bool sure = false;
+    if (edge != NULL) {
+        sure = wide ? all_blocks(t, &w, edge, LIMBS, count, hat)
+                    : all_blocks(t, &w, edge, NARROW, count, hat);
+    }
+    fdp_arena_back(a, mark);
+    const uint64_t height = sure ? unit_height(a, (const uint64_t (*)[LIMBS])hat) : 0;
+    if (height == 0) {
+        return 0;
+    }
+    choose_units((const uint64_t (*)[LIMBS])hat, height, choice);
+    if (!wide) { /* both grow with the hats */
+        const uint64_t slack[LIMBS] = {0, SLACK << 32, 0, 0};
+        uint32_t again[FDP_COLUMNS];
+        for (size_t i = 1; i < FDP_COLUMNS - 1; i++) {
+            fdp_limbs_add(hat[i], hat[i], slack, LIMBS);
+        }
+        sure = unit_height(a, (const uint64_t (*)[LIMBS])hat) == height;
+        choose_units((const uint64_t (*)[LIMBS])hat, height, again);
+        sure &= memcmp(choice, again, sizeof again) == 0;
+    }
+    fdp_arena_back(a, mark);
+    return sure ? height : 0;
+}
+
 /* ---- the law -------------------------------------------------------------------- */
 
 static void fill_doubles(const fdp_fx_t *f, const fdp_sigma_t *t, const uint64_t *unit,
@@ -277,8 +394,7 @@ fdp_status_t fdp_law_tilted(fdp_arena_t *a, const fdp_sigma_t *sigma, fdp_digits
     /* floor(2^14 (2^shift / sigma)^2) */
     const fdp_nat_t slope = fdp_nat_div(a, fdp_nat_left(a, t.den2, 14 + 2 * t.shift), t.num2, NULL);
     uint64_t *unit = fdp_fx_take(&f, 1), *step = fdp_fx_take(&f, 1);
-    uint64_t *edge = fdp_arena_take(a, LIMBS * ((1 << DIGIT) + 1));
-    if (edge == NULL || slope.n != 1) {
+    if (step == NULL || slope.n != 1) {
         return FDP_ERR_MEMORY;
     }
     t.slope = (uint32_t)slope.d[0];
@@ -288,19 +404,14 @@ fdp_status_t fdp_law_tilted(fdp_arena_t *a, const fdp_sigma_t *sigma, fdp_digits
     if (a->failed) {
         return FDP_ERR_MEMORY;
     }
-    walk_t w;
-    memcpy(w.value, unit, sizeof w.value);
-    memcpy(w.step, step, sizeof w.step);
-    memcpy(w.twice, step, sizeof w.twice);
-    multiply(w.twice, LIMBS - 1, w.step);
     uint32_t count[FDP_COLUMNS] = {0}, choice[FDP_COLUMNS];
-    uint64_t hat[FDP_COLUMNS][LIMBS];
-    all_blocks(&t, &w, edge, count, hat);
-    const uint64_t height = unit_height(a, (const uint64_t (*)[LIMBS])hat);
+    uint64_t height = fdp_tilted_units(a, &t, unit, step, false, count, choice);
+    if (height == 0 && !a->failed) {
+        height = fdp_tilted_units(a, &t, unit, step, true, count, choice);
+    }
     if (height == 0) {
         return FDP_ERR_MEMORY;
     }
-    choose_units((const uint64_t (*)[LIMBS])hat, height, choice);
     for (size_t i = 0; i < FDP_COLUMNS; i++) {
         law->tilt.block[i] = (uint64_t)count[i] << 32 | choice[i];
     }

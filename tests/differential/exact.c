@@ -4,6 +4,8 @@
  *             meet the rare branches
  *   laws      in memory of every size: a failure below what a law needs, the law from
  *             there on
+ *   weights   of wide Gaussian laws in two limbs and in four: where two decide, the tables
+ *             are equal
  */
 #include <math.h>
 #include <stdio.h>
@@ -125,8 +127,52 @@ static void check_memory(void)
     }
 }
 
+/* A table by weights of two limbs or four; 0: not decided. */
+static uint64_t units(const fdp_sigma_t *t, const uint64_t *unit, bool wide, uint32_t table[256])
+{
+    static uint64_t room[ROOM];
+    fdp_arena_t arena = {.base = room, .size = ROOM}, *a = &arena;
+    const fdp_fx_t f = fdp_fx_at(a, 192);
+    uint64_t *step = fdp_fx_take(&f, 1);
+    fdp_fx_exp_neg(&f, step, fdp_nat_left(a, t->den2, 2 * t->low), fdp_nat_left(a, t->num2, 1));
+    memset(table, 0, 256 * sizeof *table);
+    return fdp_tilted_units(a, t, unit, step, wide, table, table + 128);
+}
+
+/* Sigmas of every shift; and first weights of which two limbs cannot say the whole part. */
+static void check_weights(void)
+{
+    static uint32_t narrow[256], wide[256];
+    for (int turn = 0; turn < 3 * 55; turn++) {
+        fdp_arena_t arena = {.base = memory, .size = ROOM}, *a = &arena;
+        const uint64_t top = (next() >> 1) | UINT64_C(1) << 62;
+        const fdp_nat_t num = fdp_nat_of(a, top);
+        const fdp_nat_t den = fdp_nat_of(a, UINT64_C(1) << (8 + turn % 51));
+        fdp_sigma_t t = {num, den, fdp_nat_mul(a, num, num), fdp_nat_mul(a, den, den), 0, 0, 0};
+        while (10 * (double)top > 87 * (double)den.d[0] * (double)(UINT64_C(1) << t.shift)) {
+            t.shift++;
+        }
+        t.low = t.shift > 8 ? t.shift - 8 : 0;
+        const fdp_nat_t slope = fdp_nat_left(a, t.den2, 14 + 2 * t.shift);
+        t.slope = (uint32_t)fdp_nat_div(a, slope, t.num2, NULL).d[0];
+        const fdp_fx_t f = fdp_fx_at(a, 192);
+        uint64_t *unit = fdp_fx_take(&f, 1);
+        fdp_tilted_unit(&f, &t, unit);
+        const uint64_t height = units(&t, unit, false, narrow);
+        expect(height != 0 && height == units(&t, unit, true, wide), "height");
+        expect(memcmp(narrow, wide, sizeof wide) == 0, "weights of two limbs");
+        unit[2] = UINT64_MAX; /* the second edge of blocks beside zero is near the first */
+        unit[1] = UINT64_MAX - next() % (UINT64_C(1) << 52);
+        const bool shows = t.low == 0; /* there the first weight itself counts */
+        expect(!shows || units(&t, unit, false, narrow) == 0, "not decided");
+        expect(units(&t, unit, true, wide) != 0, "four limbs decide");
+        expect(!arena.failed, "memory of weights");
+    }
+}
+
 int main(void)
 {
+    check_weights();
     check_numbers();
     check_doubles();
     check_memory();

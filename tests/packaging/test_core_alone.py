@@ -135,7 +135,9 @@ def test_fuzzing_constructors_and_draws_finds_nothing(tmp_path):
         "-max_len=600",
         f"-artifact_prefix={tmp_path}/",
     ]
-    run = subprocess.run([program, *options], capture_output=True, text=True, env={})
+    run = subprocess.run(
+        [program, *options], cwd=tmp_path, capture_output=True, text=True, env={}
+    )
     assert run.returncode == 0, run.stderr[-3000:]
 
 
