@@ -256,7 +256,11 @@ cdef extern from "fastdp.h" nogil:
 
     ctypedef struct fdp_unbiased_t:
         int64_t whole
-        double rest, scale, own, cross, users
+        double rest
+        double scale
+        double own
+        double cross
+        double users
 
     void fdp_estimate_counts(size_t n, const int64_t *supporters,
                              const fdp_unbiased_t *law, double *count, double *error)
