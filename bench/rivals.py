@@ -10,6 +10,7 @@ can be imported. A slow library gets the first part of the data.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import warnings
 from collections.abc import Callable
@@ -32,6 +33,9 @@ from fastdp.cli._timings import (
 )
 
 _SCALE = 10
+
+#: Characters of an error that say why a rival is left out.
+_LONGEST_REASON = 100
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,7 @@ class Line:
 
 @dataclass
 class Report:
-    """The measured rivals, and the names of those that could not be imported."""
+    """The measured rivals, and the others, with the reason for each."""
 
     lines: list[Line] = field(default_factory=list)
     absent: list[str] = field(default_factory=list)
@@ -123,6 +127,32 @@ def _count_hadamard(labels: Array) -> Call:
     return lambda: mechanism.estimate(reports).counts
 
 
+def _new_laws(one: Callable[[float], Any], parameter: float) -> Callable[[Array], Call]:
+    """Return how to make laws that no call made before, and draw once from each.
+
+    `one` makes the law of a parameter, draws from it and returns the value.
+    """
+
+    def prepare(data: Array) -> Call:
+        numbers = itertools.count(1)
+        return lambda: [one(parameter * (1 + next(numbers) * 2**-20)) for _ in data]
+
+    return prepare
+
+
+def _new_law(law: str, parameter: float) -> Task:
+    made = {
+        "Laplace": lambda scale: fastdp.DiscreteLaplace(scale=scale).release(0),
+        "Gaussian": lambda sigma: fastdp.DiscreteGaussian(sigma=sigma).release(0),
+    }[law]
+    return Task(
+        f"a new law and one value: discrete {law}, {parameter:g}",
+        lambda size: np.arange(size),
+        _new_laws(made, parameter),
+        scale=1e-4,
+    )
+
+
 def _response(k: int) -> Task:
     return Task(
         f"randomized response, k={k}",
@@ -137,6 +167,15 @@ NOISE = Task(
     lambda size: np.arange(size, dtype=np.int64),
     _release(lambda: fastdp.DiscreteLaplace(scale=_SCALE)),
 )
+LAWS = {
+    (law, parameter): _new_law(law, parameter)
+    for law, parameter in (
+        ("Laplace", 10),
+        ("Laplace", 1e6),
+        ("Gaussian", 10),
+        ("Gaussian", 1e6),
+    )
+}
 BITS = Task(
     "randomized response, packed bits",
     lambda size: np.packbits(np.arange(size) % 3 == 0),
@@ -192,6 +231,18 @@ def _opendp(counts: Array) -> Call:
     measurement = dp.m.make_laplace(*space, scale=float(_SCALE))
     values = counts.tolist()
     return lambda: measurement(values)
+
+
+def _opendp_law(law: str, parameter: float) -> Callable[[Array], Call]:
+    def prepare(data: Array) -> Call:
+        import opendp.prelude as dp
+
+        dp.enable_features("contrib")
+        space = dp.atom_domain(T="i64"), dp.absolute_distance(T="i64")
+        make = dp.m.make_laplace if law == "Laplace" else dp.m.make_gaussian
+        return _new_laws(lambda width: make(*space, scale=width)(0), parameter)(data)
+
+    return prepare
 
 
 def _opendp_bits(bits: Array) -> Call:
@@ -312,6 +363,10 @@ def _multi(task: Task, prepare: Callable[[Array], Call], most: int = 10**4) -> R
 #: distribution function in floating point.
 RIVALS = (
     Rival("opendp", NOISE, True, True, _opendp),
+    *(
+        Rival("opendp", task, True, True, _opendp_law(*key))
+        for key, task in LAWS.items()
+    ),
     Rival("python-dp", NOISE, False, True, _python_dp),
     Rival("diffprivlib", NOISE, False, True, _diffprivlib),
     Rival("opendp", BITS, True, True, _opendp_bits, most=5000),
@@ -342,16 +397,16 @@ RIVALS = (
 # --- the measurement ----------------------------------------------------------------
 
 
-def prepare(rival: Rival, data: Array) -> Call | None:
-    """Return the call that does its task on `data`, or None where it cannot."""
+def prepare(rival: Rival, data: Array) -> Call | Exception:
+    """Return the call that does its task on `data`, or why it cannot."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             call = rival.prepare(data)
             call()
-        except Exception:
+        except Exception as error:
             # A rival that is missing, or fails, must not stop the bench.
-            return None
+            return error
     return call
 
 
@@ -363,8 +418,9 @@ def measure(size: int, repetitions: int) -> Report:
         data = task.data(max(8, int(size * task.scale)))
         part = data[: rival.most]
         call = prepare(rival, part)
-        if call is None:
-            report.absent.append(f"{rival.name}: {task.name}")
+        if isinstance(call, Exception):
+            why = str(call).partition("\n")[0][:_LONGEST_REASON] or type(call).__name__
+            report.absent.append(f"{rival.name}: {task.name}: {why}")
             continue
         theirs, ours = _seconds(call, task.ours(data), repetitions)
         their_size, our_size = (len(x) * task.samples for x in (part, data))
@@ -418,13 +474,13 @@ def as_table(report: Report) -> str:
             source = "secure" if line.secure else "insecure"
             lines.append(
                 f"{line.name:<56} {line.size:>9,} {line.ns:>10.1f} "
-                f"{line.our_size:>10,} {line.our_ns:>9.2f} {line.ratio.shown(0):>8}  "
+                f"{line.our_size:>10,} {line.our_ns:>9.2f} {line.ratio.shown(1):>8}  "
                 f"{law}, {source}"
             )
         lines.append("")
     lines += noisy_lines([line.ratio for line in report.lines])
     if report.absent:
-        lines += ["Rivals not measured (they cannot be imported, or fail):"]
+        lines += ["Rivals not measured, and why:"]
         lines += [f"  {name}" for name in report.absent]
     return "\n".join(lines)
 

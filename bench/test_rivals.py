@@ -28,8 +28,8 @@ def data_of(task: rivals.Task) -> rivals.Array:
 def test_rival(measure: Callable[..., None], rival: rivals.Rival) -> None:
     data = data_of(rival.task)[: rival.most]
     call = rivals.prepare(rival, data)
-    if call is None:
-        pytest.skip(f"{rival.name} cannot be imported, or fails")
+    if isinstance(call, Exception):
+        pytest.skip(f"{rival.name}: {call}")
     measure(
         GROUP.format(rival.task.name),
         len(data) * rival.task.samples,
