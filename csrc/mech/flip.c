@@ -39,11 +39,18 @@ static uint64_t row_flip(flips_t *t, size_t row, uint64_t draw)
     for (size_t at = 0; at < n; at += FDP_BLOCK) {
         const size_t count = n - at < FDP_BLOCK ? n - at : FDP_BLOCK;
         const size_t ahead = (t->from->rows - row) * (n + 1) - at;
-        fdp_block_open(&t->block, t->kernels, t->from, row, at, count);
-        const fdp_row_t from = {.score = t->block.score};
-        const uint64_t *word = fdp_words_block(&t->words, draw + at, count, ahead,
-                                               t->block.padded, t->word);
-        t->kernels->flips[t->from->type == FDP_I64](&from, word, t->block.padded, &t->gap,
+        const size_t padded = fdp_block_padded(count), first = row * n + at;
+        const size_t chunk = FDP_SELECT_CHUNK - (size_t)((draw + at) % FDP_SELECT_CHUNK);
+        fdp_row_t from = {.score = (const uint64_t *)t->from->score + first};
+        if (first + padded > t->from->rows * n) { /* nothing is left to read after the row */
+            fdp_block_open(&t->block, t->kernels, t->from, row, at, count);
+            from.score = t->block.score;
+        }
+        /* Padding gets words of later draws, and its flips do not count. */
+        const uint64_t *word =
+            fdp_words_block(&t->words, draw + at, padded <= chunk ? padded : count,
+                            ahead + FDP_LANES, padded, t->word);
+        t->kernels->flips[t->from->type == FDP_I64](&from, word, padded, &t->gap,
                                                     t->kept + at / 64, t->open + at / 64);
     }
     const uint64_t there = ~UINT64_C(0) >> (64 * t->masks - n);

@@ -120,6 +120,16 @@ static inline uint64_t FDP_K(signs)(FDP_K(units) lanes)
 #endif
 }
 
+/* Whether a < b, as bits: gcc does not take them from a comparison of vectors. */
+static inline uint64_t FDP_K(less)(FDP_K(doubles) a, FDP_K(doubles) b)
+{
+#if FDP_X86_64 && FDP_WIDTH == 8
+    return _mm512_cmp_pd_mask((__m512d)a, (__m512d)b, _CMP_LT_OQ);
+#else
+    return FDP_K(signs)((FDP_K(units))(a < b));
+#endif
+}
+
 /* e^-gap minus a number in [0, 1). */
 #define FDP_FLIPS(type)                                                                 \
     static inline FDP_K(doubles) FDP_K(beyond_##type)(                                  \
@@ -148,8 +158,8 @@ static inline uint64_t FDP_K(signs)(FDP_K(units) lanes)
                 const FDP_K(doubles) beyond =                                           \
                     FDP_K(beyond_##type)(from, i + p, word, law);                       \
                 down |= FDP_K(signs)((FDP_K(units))beyond) << p;                        \
-                near |= FDP_K(signs)((FDP_K(units))(                                    \
-                            beyond * beyond < FDP_FLIP_CLOSE * FDP_FLIP_CLOSE))         \
+                near |= FDP_K(less)(beyond * beyond,                                    \
+                                    FDP_K(all_of)(FDP_FLIP_CLOSE * FDP_FLIP_CLOSE))     \
                         << p;                                                           \
             }                                                                           \
             kept[i / 64] = ~down;                                                       \
@@ -275,11 +285,17 @@ FDP_PROPOSALS(i64)
 FDP_PROPOSALS(based_f64)
 FDP_PROPOSALS(based_i64)
 
-static inline FDP_K(masks) FDP_K(lesser)(FDP_K(masks) a, FDP_K(masks) b)
+#if FDP_X86_64 && FDP_WIDTH == 8
+#define FDP_LESSER_OF(a, b) (FDP_K(masks))_mm512_min_epi64((__m512i)(a), (__m512i)(b))
+#define FDP_LARGER_OF(a, b) (FDP_K(masks))_mm512_max_epi64((__m512i)(a), (__m512i)(b))
+#else
+#define FDP_LESSER_OF(a, b) FDP_K(either_of)((a) < (b), a, b)
+#define FDP_LARGER_OF(a, b) FDP_K(either_of)((a) > (b), a, b)
+static inline FDP_K(masks) FDP_K(either_of)(FDP_K(masks) mask, FDP_K(masks) a, FDP_K(masks) b)
 {
-    const FDP_K(masks) less = a < b;
-    return (less & a) | (~less & b);
+    return (mask & a) | (~mask & b);
 }
+#endif
 
 static void FDP_K(range)(const double *weight, size_t n, int64_t found[3])
 {
@@ -292,8 +308,8 @@ static void FDP_K(range)(const double *weight, size_t n, int64_t found[3])
         const FDP_K(units) size = bits << 1;
         below |= bits & (size | (0 - size));
         bits = size >> 1;
-        most = -FDP_K(lesser)(-most, -(FDP_K(masks))bits);
-        above = FDP_K(lesser)(above, (FDP_K(masks))((bits - 1) << 1 >> 1));
+        most = FDP_LARGER_OF(most, (FDP_K(masks))bits);
+        above = FDP_LESSER_OF(above, (FDP_K(masks))((bits - 1) << 1 >> 1));
     }
     found[0] = found[2] = 0;
     found[1] = INT64_MAX;
@@ -303,6 +319,9 @@ static void FDP_K(range)(const double *weight, size_t n, int64_t found[3])
         found[2] |= (int64_t)below[j];
     }
 }
+
+#undef FDP_LESSER_OF
+#undef FDP_LARGER_OF
 
 /* Marks the candidates that are lost because their weight is 0. */
 static uint64_t FDP_K(mark)(const double *weight, size_t n, uint64_t *lost)
