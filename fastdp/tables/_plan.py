@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fastdp import _validate
-from fastdp._stream import Stream, check_stream
+from fastdp._stream import Stream
 from fastdp._validate import Real
 from fastdp.accounting.events import Event
 from fastdp.accounting.events._composite import composed
@@ -15,7 +15,6 @@ from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.frames import _tables
 from fastdp.frames._engines import Engine
 from fastdp.frames._recipe import HASHES, Recipe
-from fastdp.frames._release import check_ledger
 from fastdp.ledger import Ledger
 from fastdp.mechanisms._base import Mechanism
 from fastdp.mechanisms.running._count_tree import Tree
@@ -157,11 +156,8 @@ class Plan:
     ) -> None:
         self._unit = check_unit(unit)
         self._by = _tables.columns_of("by", by)
-        self._counts = tuple(
-            name
-            for name, asked in (("count", count), ("units", units))
-            if checked_bool(name, asked)
-        )
+        numbers = {"count": count, "units": units}
+        self._counts = tuple(n for n, said in numbers.items() if checked_bool(n, said))
         given = zip(STATISTICS, (sum, mean, variance, std), strict=True)
         asked = {what: _tables.columns_of(what, names) for what, names in given}
         self._asked = {
@@ -183,8 +179,7 @@ class Plan:
             for j, (name, edges) in enumerate(self._edges.items())
             for i, (low, high) in enumerate(itertools.pairwise(edges))
         }
-        bins = [*itertools.chain(*(edges[1:] for edges in self._edges.values()))]
-        if len(self._bins) < len(bins):
+        if len(self._bins) < len([e for x in self._edges.values() for e in x[1:]]):
             raise ParameterError(
                 "the edges of histogram must differ in their first 12 digits"
             )
@@ -416,9 +411,7 @@ class Plan:
         """
         from fastdp.tables import _run
 
-        check_stream(stream)
-        check_ledger(ledger, label, budgets, None, stream)
-        charge = None if ledger is None else (ledger, label or "", budgets or ())
+        charge = _run.charge_of(ledger, label, budgets, stream)
         return _run.release(self, source, charge, memory, progress, stream)
 
     def check(self, source: Any, *, memory: str | None = None) -> Check:
@@ -479,27 +472,25 @@ class Plan:
     def _recipe(self, engine: Engine) -> Recipe:
         """Check the columns of a source and return the group-by for it."""
         user = self._unit.column if isinstance(self._unit, Unit) else None
-        values = tuple(self._asked)
         text = engine.check(self._by, self._numbers, user)
         if self._hash == "sha256":  # it hashes texts; some times have no text
             engine.require_texts(self._by)
         if self._keys is not None:
             engine.list_keys(engine.keys_of(self._keys), self._by)
-        public = not self._noise.unlisted
-        kinds = [self._kind(name) for name in values]
+        kinds = [self._kind(name) for name in self._asked]
         return Recipe(
             source=engine.table,
             by=self._by,
-            values=values,
-            bounds=tuple(self._bounds[name] for name in values),
+            values=tuple(self._asked),
+            bounds=tuple(self._bounds[name] for name in self._asked),
             user=user,
             groups=self._kept[0],
             records=self._kept[1],
-            public=public,
+            public=not self._noise.unlisted,
             bits=self._noise.bits,
             text=text,
             hash=self._hash,
-            long=frozenset() if public else engine.texts(self._by),
+            long=engine.texts(self._by) if self._noise.unlisted else frozenset(),
             squares=tuple(i for i, kind in enumerate(kinds) if kind == "variance"),
             alone=tuple(i for i, kind in enumerate(kinds) if kind == "sum"),
             edges=tuple(self._edges.items()),

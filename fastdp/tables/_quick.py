@@ -9,10 +9,9 @@ import numpy as np
 
 from fastdp import _validate
 from fastdp._doorway import one_index, records
-from fastdp._stream import Stream, check_stream
+from fastdp._stream import Stream
 from fastdp._validate import Real
 from fastdp.frames import _tables
-from fastdp.frames._release import check_ledger
 from fastdp.ledger import Ledger
 from fastdp.mechanisms._keys import presence
 from fastdp.tables import _run
@@ -436,10 +435,9 @@ def _released(statistic: str, words: dict[str, Any]) -> Release:
 
     `words` are all arguments of the public function, by name.
     """
-    x, by, unit, ledger = (words[name] for name in ("x", "by", "unit", "ledger"))
-    label, budgets, stream = (words[name] for name in ("label", "budgets", "stream"))
-    check_stream(stream)
-    check_ledger(ledger, label, budgets, None, stream)
+    x, by, unit = words["x"], words["by"], words["unit"]
+    ledger, stream = words["ledger"], words["stream"]
+    charge = _run.charge_of(ledger, words["label"], words["budgets"], stream)
     level = float(_validate.open_unit("level", words["level"]))
     source = _by(by)
     said = dict.fromkeys(source, "by")
@@ -462,8 +460,7 @@ def _released(statistic: str, words: dict[str, Any]) -> Release:
     one_index(x=x, **{said[name]: column for name, column in source.items()})
     there, source[name] = _present(x, plan)
     columns = Memory(plan, source, there, said, stream)
-    paid = None if ledger is None else (ledger, label or "", budgets or ())
-    return _run.release(plan, columns, paid, None, None, stream, level)
+    return _run.release(plan, columns, charge, None, None, stream, level)
 
 
 def _by(by: Any) -> dict[str, Any]:

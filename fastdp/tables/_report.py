@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from fastdp._stream import Stream, check_stream
+from fastdp._stream import Stream
 from fastdp._validate import Real
 from fastdp.accounting.events import Event
 from fastdp.accounting.events._composite import composed
 from fastdp.exceptions import DTypeError, ParameterError
-from fastdp.frames._release import check_ledger
 from fastdp.ledger import Ledger
 from fastdp.ledger._terms import check_name
 from fastdp.tables._plan import Plan
@@ -151,9 +150,7 @@ class Report:
         """
         from fastdp.tables import _run
 
-        check_stream(stream)
-        check_ledger(ledger, label, budgets, None, stream)
-        charge = None if ledger is None else (ledger, label or "", budgets or ())
+        charge = _run.charge_of(ledger, label, budgets, stream)
         return _run.release_together(
             self._tables, self._sources(source), charge, memory, progress, stream
         )

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fastdp import random as fdp_random
-from fastdp._stream import Stream
+from fastdp._stream import Stream, check_stream
 from fastdp.accounting.events._composite import composed
 from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.frames import _tables
 from fastdp.frames._engines import Engine
 from fastdp.frames._recipe import MOST, Recipe
+from fastdp.frames._release import check_ledger
 from fastdp.ledger import Answer, Ledger, _shown, _terms
 from fastdp.ledger._terms import check_names
 from fastdp.tables import _memory
@@ -36,10 +37,26 @@ _Array = np.ndarray[Any, Any]
 _MOST_ROWS = 2**20
 
 
+#: Where an answer is charged and stored: a ledger, a label and budgets.
+Charge = tuple[Ledger, str, str | Iterable[str]]
+
+
+def charge_of(
+    ledger: Ledger | None,
+    label: str | None,
+    budgets: str | Iterable[str] | None,
+    stream: Stream | None,
+) -> Charge | None:
+    """Return where an answer is charged, or None; check the stream as well."""
+    check_stream(stream)
+    check_ledger(ledger, label, budgets, None, stream)
+    return None if ledger is None else (ledger, label or "", budgets or ())
+
+
 def release(
     plan: Plan,
     source: Any,
-    charge: tuple[Ledger, str, str | Iterable[str]] | None,
+    charge: Charge | None,
     memory: str | None,
     progress: Callable[[float], object] | None,
     stream: Stream | None,
@@ -72,7 +89,7 @@ def release(
 def release_together(
     plans: Mapping[str, Plan],
     sources: Mapping[str, Any],
-    charge: tuple[Ledger, str, str | Iterable[str]] | None,
+    charge: Charge | None,
     memory: str | None,
     progress: Callable[[float], object] | None,
     stream: Stream | None,
