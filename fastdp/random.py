@@ -243,13 +243,14 @@ def _noise_each(
         raise ParameterError(
             f"{name} must broadcast to shape {shape}, got {parameters.shape}"
         ) from None
-    values, index = np.unique(each, return_inverse=True)
+    distinct, index = np.unique(each, return_inverse=True)
+    values = distinct.tolist()
     if len(values) > MAX_DISTINCT:
         raise ParameterError(
             f"{name} must have at most {MAX_DISTINCT} distinct values, "
             f"got {len(values)}"
         )
-    for value in values:
+    for value in values[:1] + values[-1:]:  # in order, NaN last: all others lie between
         family.law(value)  # refuse values out of range before anything is drawn
     result = np.zeros(shape, np.int64) if out is None else _result(shape, out)
     assert isinstance(result, np.ndarray)

@@ -10,7 +10,7 @@
 
 #include "fastdp.h"
 
-#define DRAWN 70
+#define DRAWN 9
 #define MAIN 65536
 #define TRIALS 16384
 

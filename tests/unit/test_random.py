@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import fastdp
-from fastdp import _uniform
+from fastdp import _laws, _uniform
 from fastdp.exceptions import DTypeError, EntropyError, FastDPError, ParameterError
 from fastdp.testing import FixedStream
 from tests.privacy.streams import BrokenStream, CountingStream, KeyStream
@@ -110,6 +110,14 @@ def test_parameter_array_shapes() -> None:
         R.discrete_laplace(np.array([1.0, 2.0]), size=3)
     with pytest.raises(ParameterError, match=r"^out must have shape"):
         R.discrete_laplace(np.array([1.0, 2.0]), out=np.zeros(3, np.int64))
+
+
+def test_each_law_of_an_array_is_made_once() -> None:
+    """Though a cache holds fewer of them; only the ends are tried beforehand."""
+    scales = np.linspace(1, 3, 700)
+    before = _laws.laplace_sampler.cache_info().misses
+    R.discrete_laplace(scales)
+    assert _laws.laplace_sampler.cache_info().misses - before <= len(scales) + 2
 
 
 def test_too_many_distinct_parameters() -> None:
