@@ -98,8 +98,9 @@ def shared(name: str, x: Any) -> Any:
         return np.from_dlpack(x)
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
         raise DTypeError(
-            f"{name} must give an array of numpy by DLPack, which raised "
-            f"{type(error).__name__}: in torch x.detach().float() does"
+            f"{name} must convert to a numpy array by DLPack, which "
+            f"raised {type(error).__name__}: in torch, pass "
+            "x.detach().float()"
         ) from None
 
 
@@ -131,8 +132,9 @@ def one_index(**columns: Any) -> None:
         index, first = columns[name].index, columns[names[0]].index
         if index is not first and not index.equals(first):
             raise ParameterError(
-                f"{names[0]} and {name} must have one index: align them first, or give "
-                f"{name}.to_numpy() to pair them by place"
+                f"{names[0]} and {name} must have the same index: align "
+                f"them first, or pass {name}.to_numpy() to match them by "
+                "position"
             )
 
 
@@ -179,7 +181,9 @@ def enter(
     if kind in ("pandas.Series", "pandas.Index"):
         return _from_pandas(name, x, null), _to_pandas(x, kind)
     if kind == "polars.LazyFrame":
-        raise DTypeError(f"{name} must be evaluated, a LazyFrame is a plan: collect it")
+        raise DTypeError(
+            f"{name} must be evaluated, got a LazyFrame: call its collect() first"
+        )
     if kind == "pandas.DataFrame":
         way_out = _arrow.line_for_table(labels)
         raise DTypeError(f"{name} must be {_arrow.RULE}; {way_out}")
@@ -230,7 +234,7 @@ def records(name: str, x: Any) -> _Array:
     elif kind == "memory":
         values = shared(name, x)
     if isinstance(values, np.ndarray) and hasattr(values, "mask"):
-        raise DTypeError(f"{name} must have no mask: leave its records out")
+        raise DTypeError(f"{name} must not be masked: remove the masked records first")
     if not isinstance(values, np.ndarray) or values.dtype.kind not in "biuf":
         raise DTypeError(
             f"{name} must be a column of numbers: a list, an ndarray, or a pandas, "
@@ -260,7 +264,7 @@ def rows(name: str, x: Any) -> _Array:
     if kind in ("list", "tuple") and {*map(type, x)} & {list, tuple}:
         parts = [records(name, row) for row in x]
         if len({*map(len, parts)}) > 1:
-            raise ParameterError(f"{name} must have rows of one length")
+            raise ParameterError(f"{name} must have rows of equal length")
         return np.array(parts)
     if kind == "pandas.DataFrame":
         columns = [x.iloc[:, place] for place in range(x.shape[1])]

@@ -97,7 +97,9 @@ def checked_bands(strategy: str, bands: Any, steps: int) -> int | tuple[float, .
         `bands` has a wrong type, is out of its domain, or the strategy takes none.
     """
     if (bands is None) == (strategy == "banded"):
-        raise ParameterError("bands must be given for 'banded', and only there")
+        raise ParameterError(
+            "bands must be given with strategy 'banded', and left out with others"
+        )
     if bands is None:
         return 1 if strategy == "independent" else steps
     if not isinstance(bands, (tuple, list, np.ndarray)) or np.ndim(bands) == 0:
@@ -110,7 +112,7 @@ def checked_bands(strategy: str, bands: Any, steps: int) -> int | tuple[float, .
     own = [float(_validate.exact("bands", c)) for c in bands]
     if own[0] != 1 or own != sorted(own, reverse=True) or own[-1] < 0:
         raise ParameterError(
-            "bands must be coefficients that start with 1, do not grow and are >= 0"
+            "bands must start with 1, must not increase, and must be >= 0"
         )
     return tuple((np.rint(np.array(own) * 2**BITS) / 2**BITS).tolist())
 

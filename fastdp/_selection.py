@@ -107,8 +107,8 @@ class Weights:
         )
         if hasattr(array, "mask"):  # the conversion would lose the mask
             raise DTypeError(
-                f"{name} must not be a masked array: {name}.filled(0) leaves out what "
-                "is masked"
+                f"{name} must not be a masked array: {name}.filled(0) "
+                "leaves out the masked elements"
             )
         try:
             whole = np.broadcast_to(array, shape)

@@ -262,7 +262,9 @@ def shuffle(x: _Array, *, stream: Stream | None = None) -> None:
     10
     """
     if not isinstance(x, np.ndarray) or x.ndim == 0 or x.dtype.hasobject:
-        raise DTypeError("x must be an ndarray with a first axis and no objects")
+        raise DTypeError(
+            "x must be an ndarray with at least one axis, and not of dtype object"
+        )
     if not x.flags.writeable:
         raise DTypeError("x must be writeable")
     order = permutation(len(x), stream=stream)

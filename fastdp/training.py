@@ -122,8 +122,9 @@ class GradientSum(Mechanism):
         step = _clipping.step_of(exact, max(radii), granularity, None)
         if min(radii) < step:
             raise ParameterError(
-                f"radius must be at least the granularity, {_validate.plain(step)}, of "
-                f"which every entry is a multiple, got {float(min(radii))!r}"
+                "radius must be at least the granularity, "
+                f"{_validate.plain(step)}, because every entry is rounded "
+                f"to a multiple of it, got {float(min(radii))!r}"
             )
         plain = [_validate.plain(r) for r in radii]
         places = [slice(i, None if flat else i + 1) for i in range(len(radii))]
@@ -211,8 +212,9 @@ class GradientSum(Mechanism):
             return PoissonSampledEvent(rate, step, neighboring_relation=self._relation)
         if self._relation is not _A:
             raise ParameterError(
-                "neighboring_relation must be ADD_OR_REMOVE_ONE for steps=, got "
-                f"{self._relation.name}: what an allocation costs is known for that"
+                "neighboring_relation must be ADD_OR_REMOVE_ONE for "
+                f"steps=, got {self._relation.name}: the cost of an "
+                "allocation is known only for it"
             )
         return RandomAllocationEvent(
             steps=_validate.integer(name, given, 1), event=step

@@ -299,8 +299,9 @@ class _Power(_Advantage):
         least = _validate.open_unit("false_positive_rate", rate)
         if least >= most:
             raise ParameterError(
-                "false_positive_rate must be below power, which no noise makes "
-                f"smaller, got {_validate.shown(rate)} and {_validate.shown(power)}"
+                "false_positive_rate must be below power: no noise makes "
+                "the power smaller than the false-positive rate, got "
+                f"{_validate.shown(rate)} and {_validate.shown(power)}"
             )
         self.power, self.rate = float_down(most), float_up(least)
 
@@ -312,8 +313,9 @@ class _Power(_Advantage):
 
         if not hasattr(composed, "trade_off"):
             raise UnsupportedEventError(
-                "accountant must have a trade-off function where a power is asked for, "
-                f"as PLDAccountant has; got {type(composed).__name__}"
+                "accountant must have a trade-off function if power is "
+                "given, for example PLDAccountant; got "
+                f"{type(composed).__name__}"
             )
         found = float(largest_power_of_trade_off(composed.trade_off(), self.rate))
         away = float(ndtri(min(max(found, 1e-300), 1 - 1e-16)) - ndtri(self.power))
@@ -362,8 +364,8 @@ def _interval(at: Callable[[float], float]) -> tuple[float, float]:
                 return min(last[side], place), max(last[side], place)
             last[side] = place
     raise CalibrationError(
-        "low and high must be given: the target is met nowhere, or everywhere, between "
-        "the powers of 16 that the event takes"
+        "low and high must be given: the search over powers of 16 found "
+        "no interval in which the target is met at one end only"
     )
 
 

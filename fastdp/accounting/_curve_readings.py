@@ -316,7 +316,9 @@ class CurveReadings(Accountant[State]):
         tail = float(_validate.open_unit("tail_mass", tail_mass))
         relation = self.neighboring_relation or NeighboringRelation.ADD_OR_REMOVE_ONE
         if self.group_size != 1:
-            raise UnsupportedEventError("the events must be about single individuals")
+            raise UnsupportedEventError(
+                "the events must be about single individuals, not groups"
+            )
         snapshot = self._snapshot()
         if tells_nothing(snapshot[1]):
             nothing = GridLosses(

@@ -51,7 +51,9 @@ def required(event: object, reading: Callable[[], Answer]) -> Answer:
     """Return a reading of an event; refuse one whose parameters are beyond doubles."""
     found = answered(reading, None)
     if found is None:
-        raise UnsupportedEventError(f"{event!r} has parameters beyond doubles")
+        raise UnsupportedEventError(
+            f"{event!r} has parameters that doubles cannot hold"
+        )
     return found
 
 
@@ -281,8 +283,8 @@ def search(
         while True:
             if high >= high_end:
                 raise CalibrationError(
-                    f"{name} must be in [{low_end:.6g}, {high_end:.6g}], but none "
-                    "there meets the target"
+                    f"{name} must be in [{low_end:.6g}, {high_end:.6g}], "
+                    "but no value there meets the target"
                 )
             low, high = high, min(high * (1 + factor), high_end)
             if excess(high) <= 0:

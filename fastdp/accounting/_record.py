@@ -131,14 +131,15 @@ class Record(abc.ABC, Generic[State]):
         if self._relation not in (None, relation_of(event)):
             before = self._events[-1][0] if self._events else self
             raise UnsupportedEventError(
-                f"neighboring_relation must be {self._relation!r} for all events here, "
-                f"that of the {type(before).__name__}; the {type(event).__name__} has "
+                "neighboring_relation must be the same for all events: "
+                f"the {type(before).__name__} before has "
+                f"{self._relation!r}, the {type(event).__name__} has "
                 f"{relation_of(event)!r}"
             )
         if self._group_size not in (None, event.group_size):
             raise UnsupportedEventError(
-                f"group_size must be {self._group_size} for all events here, "
-                f"got {event.group_size}"
+                "group_size must be the same for all events: the earlier "
+                f"ones have {self._group_size}, got {event.group_size}"
             )
         state = self._state
         for part, times in leaves(event, count):

@@ -358,7 +358,7 @@ class PiecewiseTradeOff(TradeOffFunction):
         x = _rates("false_positive_rates", false_positive_rates).copy()
         f = _rates("false_negative_rates", false_negative_rates).copy()
         if x.ndim != 1 or x.shape != f.shape or x.size < 2:
-            raise ParameterError("both rates must have one shape (n,), n >= 2")
+            raise ParameterError("both rates must have the same shape (n,), n >= 2")
         if x[0] != 0 or x[-1] != 1 or not np.all(np.diff(x) > 0):
             raise ParameterError("false_positive_rates must increase from 0 to 1")
         if f[-1] != 0 or np.any(f > 1 - x) or np.any(np.diff(f) > 0):

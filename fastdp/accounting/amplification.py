@@ -362,8 +362,8 @@ def shuffled_clients(
         low, high = high, 4 * high
         if low >= shuffling.MOST_CLIENTS:
             raise CalibrationError(
-                f"clients must be <= {shuffling.MOST_CLIENTS}, but no such number "
-                "meets the target"
+                f"clients must be <= {shuffling.MOST_CLIENTS}, but no "
+                "number up to that meets the target"
             )
     while high - low > 1:
         middle = (low + high) // 2
@@ -479,7 +479,8 @@ def _pair(
         )
     if d0 > 0 and categories is not None:
         raise ParameterError(
-            "local_delta must be 0 where categories is given: responses are pure"
+            "local_delta must be 0 if categories is given: k-ary "
+            "responses have pure privacy"
         )
     return shuffling.ShuffledPair(float_up(e0), n, categories, float_up(d0))
 

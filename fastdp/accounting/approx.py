@@ -199,8 +199,8 @@ class ApproximateAccountant(Accountant[_Pairs]):
         pair = facts_of(event).stated()
         if pair is None:
             raise UnsupportedEventError(
-                f"no (epsilon, delta) is stated by {event!r}; state one by an "
-                "ApproximateDPEvent"
+                f"no (epsilon, delta) guarantee is known for {event!r}; "
+                "state one as an ApproximateDPEvent"
             )
         return _Pairs(
             _with(state.epsilons, pair[0], count), _with(state.deltas, pair[1], count)
@@ -211,7 +211,8 @@ class ApproximateAccountant(Accountant[_Pairs]):
         whole = sum((e * k for e, k in state.epsilons.items()), Fraction(0))
         if delta < broken:
             raise UnsupportedEventError(
-                f"delta must be at least {float_up(broken)!r}, that of the events"
+                f"delta must be at least {float_up(broken)!r}, which the "
+                "events already use"
             )
         slack = (delta - broken) / (1 - broken)
         if slack == 0 or whole == 0:

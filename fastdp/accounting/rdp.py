@@ -104,7 +104,8 @@ def _divergences(event: Event, orders: Floats) -> Floats:
     curves = [(*facts.curve(), count) for facts, count in parts]
     if any(lost for _, lost, _ in curves):
         raise UnsupportedEventError(
-            f"the Renyi divergence of {event!r} is infinite: it has a delta"
+            f"the Renyi divergence of {event!r} is infinite, because the "
+            "event has a delta"
         )
     pures = [(facts.pure(), count) for facts, count in parts]
     known = [count * one for one, count in pures if one is not None]
@@ -434,8 +435,8 @@ def _log_remaining(state: _Sum, delta: Fraction) -> float:
     lost = Fraction(state.lost)
     if lost >= delta:
         raise UnsupportedEventError(
-            f"delta must be > {float(lost)!r}, which the events set aside, "
-            f"got {float(delta)!r}"
+            f"delta must be > {float(lost)!r}, the part that the events "
+            f"already use, got {float(delta)!r}"
         )
     return log_down((delta - lost) / (1 - lost))
 

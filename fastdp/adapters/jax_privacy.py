@@ -95,8 +95,9 @@ def gaussian_privatizer(
     _library.require(jp, "jax_privacy")
     if prng_key is not None:
         raise ParameterError(
-            "prng_key must be None (fresh randomness from the operating system), got "
-            f"{type(prng_key).__name__}: whoever knows a key knows the noise"
+            "prng_key must be None (fresh randomness from the operating "
+            f"system), got {type(prng_key).__name__}: anyone who knows a "
+            "key knows the noise"
         )
     mechanism(stddev=stddev, sensitivity=sensitivity, coordinates=1)  # check arguments
     import jax
@@ -106,7 +107,7 @@ def gaussian_privatizer(
     def update(sums: Any, state: Any, params: Any = None) -> Any:
         leaves, tree = jax.tree.flatten(sums)
         if not all(jax.numpy.issubdtype(x.dtype, jax.numpy.floating) for x in leaves):
-            raise DTypeError("sum_of_clipped_grads must hold floats alone")
+            raise DTypeError("sum_of_clipped_grads must contain only floats")
         sizes = [x.size for x in leaves]
         noise = mechanism(
             stddev=stddev, sensitivity=sensitivity, coordinates=sum(sizes)

@@ -68,7 +68,9 @@ def measure(
             f" got {type(mechanism).__name__}"
         )
     if not isinstance(dataset, mbi.Dataset):
-        raise DTypeError(f"dataset must be mbi's, got {type(dataset).__name__}")
+        raise DTypeError(
+            f"dataset must be an mbi.Dataset, got {type(dataset).__name__}"
+        )
     moved, cells = l2_sensitivity(1), 1
     if mechanism.neighboring_relation is NeighboringRelation.REPLACE_ONE:
         moved = l2_sensitivity(2 if isinstance(mechanism, DiscreteGaussian) else 4)
@@ -76,13 +78,14 @@ def measure(
     stated = getattr(mechanism, "coordinates", None)
     if stated is not None and stated < cells:
         raise ParameterError(
-            "mechanism must have coordinates of at least 2, since a record that is "
-            f"replaced moves two cells, got {stated}"
+            "mechanism must have coordinates of at least 2, because a "
+            f"replaced record changes two cells, got {stated}"
         )
     if mechanism.sensitivity is None or mechanism.sensitivity < moved:
         raise ParameterError(
-            f"mechanism must have a sensitivity of at least {float(moved):.17g}, which "
-            f"a record moves in a marginal, got {mechanism.sensitivity}"
+            "mechanism must have a sensitivity of at least "
+            f"{float(moved):.17g}, because one record moves a marginal by "
+            f"that much, got {mechanism.sensitivity}"
         )
     attributes = dataset.domain.attributes
     unknown = {a for clique in cliques for a in clique} - set(attributes)

@@ -92,9 +92,10 @@ def make_fastdp(
     norm = next((n for n, kinds in _NORMS.items() if type(mechanism) in kinds), None)
     if norm is None:
         raise DTypeError(
-            "mechanism must be a DiscreteLaplace, DiscreteGaussian, TruncatedLaplace, "
-            f"Laplace or Gaussian, got {type(mechanism).__name__}: no other one has a "
-            "cost for each distance"
+            "mechanism must be a DiscreteLaplace, DiscreteGaussian, "
+            "TruncatedLaplace, Laplace or Gaussian, got "
+            f"{type(mechanism).__name__}: only these have a cost for each "
+            "distance"
         )
     kind = _check_space(input_domain, input_metric, mechanism, norm)
     measure, read = _reading(mechanism, output_measure, delta, norm)
@@ -213,9 +214,9 @@ def _check_space(domain: Any, metric: Any, mechanism: Any, norm: str) -> str:
     most = getattr(mechanism, "coordinates", None)
     if vector and most is not None and not (domain.size or math.inf) <= most:
         raise ParameterError(
-            "input_domain must have a size of at most the mechanism's coordinates, "
-            f"{most}, for its cost is that of so many entries; "
-            f"got {domain.size}"
+            "input_domain must have a size of at most the mechanism's "
+            f"coordinates, {most}, because its cost assumes that; got "
+            f"{domain.size}"
         )
     wanted = norm if vector else "AbsoluteDistance"
     distance = str(metric.type).partition("<")[0]
@@ -251,9 +252,10 @@ def _reading(
     if name == "ZeroConcentratedDivergence":
         return measure, event_rho
     raise ParameterError(
-        f"output_measure must be one that {type(mechanism).__name__} has, got {name}: "
-        "Laplace noise has max_divergence, all have zero_concentrated_divergence, and "
-        "delta= stands for approximate(max_divergence())"
+        f"output_measure must be a measure of {type(mechanism).__name__}, "
+        f"got {name}: Laplace noise has max_divergence, all noise has "
+        "zero_concentrated_divergence, and delta= selects "
+        "approximate(max_divergence())"
     )
 
 

@@ -221,7 +221,8 @@ class DPEngine(_their("dp_engine", "DPEngine")):  # type: ignore[misc]
         if not isinstance(budget_accountant, dp.NaiveBudgetAccountant):
             raise UnsupportedEventError(
                 "budget_accountant must be a NaiveBudgetAccountant, got "
-                f"{type(budget_accountant).__name__}: others plan for noise in floats"
+                f"{type(budget_accountant).__name__}: other accountants "
+                "plan for noise in floats"
             )
         super().__init__(budget_accountant, backend)
 
@@ -251,8 +252,9 @@ class DPEngine(_their("dp_engine", "DPEngine")):  # type: ignore[misc]
     def calculate_private_contribution_bounds(self, *_: Any, **__: Any) -> Any:
         """Refused: it chooses by floats of numpy's generator."""
         raise UnsupportedEventError(
-            "calculate_private_contribution_bounds chooses by weights in floats: take "
-            "public bounds, or fastdp.Quantiles"
+            "calculate_private_contribution_bounds is refused, because "
+            "it chooses by weights in floats: use public bounds, or "
+            "fastdp.Quantiles"
         )
 
     def _create_compound_combiner(self, params: Any) -> Any:

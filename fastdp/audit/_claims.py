@@ -125,7 +125,7 @@ def _of_event(event: accounting.Event) -> PrivacyClaim:
         found = [(e, d) for d in _DELTAS if (e := _epsilon(accountant, d)) < math.inf]
         epsilons, deltas = zip(*found, strict=True)
         return PrivacyClaim(repr(event), np.array(epsilons), np.array(deltas))
-    raise ParameterError(f"no accountant reads the claim {event!r}")
+    raise ParameterError(f"no accountant supports the claim {event!r}")
 
 
 def _epsilon(accountant: accounting.Accountant[Any], delta: float) -> float:

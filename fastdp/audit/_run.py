@@ -156,8 +156,8 @@ def run(
     _require_enough(n, privacy, share / len(pairs))
     if 0 < pairs_timed < (least := _time.needed(share)):
         raise ParameterError(
-            f"timing must be 0, or at least {least} pairs of calls to tell anything at "
-            f"this level, got {pairs_timed}"
+            f"timing must be 0, or at least {least} pairs of calls: fewer "
+            f"refute nothing at this level, got {pairs_timed}"
         )
     start = time.perf_counter()
     survey = _Survey(mechanism, pairs, privacy, tables)
@@ -222,8 +222,9 @@ def _tables(claim: LawClaim, pair: Pair) -> list[Tables]:
         for x in (pair.first, pair.second):
             if np.asarray(x).dtype.kind not in "iuf" or np.ndim(x):
                 raise DTypeError(
-                    "a law as claim is that of the noise, for neighbors that are "
-                    "numbers; give a function from an input to a law instead"
+                    "a law as claim means the law of the noise, and "
+                    "needs neighbors that are numbers; give a function "
+                    "from an input to a law instead"
                 )
         both = Tables(claim.law)
         return [both, both]

@@ -63,9 +63,10 @@ def grid_coordinates(*, coordinates: int | None, granularity: Real | None) -> in
         return _validate.integer("coordinates", coordinates, 1, 2**63 - 1)
     if granularity is not None:
         raise ParameterError(
-            "coordinates must be given with granularity: the maximum number of entries "
-            "that one individual can change (1 for a single number), each of which "
-            "rounding moves by up to one step"
+            "coordinates must be given with granularity: the maximum "
+            "number of entries that one individual can change (1 for a "
+            "single number); rounding moves each of them by up to one "
+            "step"
         )
     return UNKNOWN_COORDINATES
 

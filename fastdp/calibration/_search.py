@@ -42,7 +42,9 @@ def pure_guess(rho: Fraction) -> float:
     """
     r = float(rho)
     if r == 0.0:
-        raise CalibrationError("no scale in the supported range has so small a target")
+        raise CalibrationError(
+            "no scale in the supported range meets so small a target"
+        )
     return r + math.sqrt(2 * r)
 
 

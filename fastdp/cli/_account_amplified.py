@@ -54,8 +54,8 @@ def made(
     for name in source:
         if name not in parameters and name != "type":
             raise ParameterError(
-                f"{name!r} is no field of {kind}, which has {', '.join(parameters)} "
-                "and count"
+                f"{name!r} is not a field of {kind}, which has "
+                f"{', '.join(parameters)} and count"
             )
     values: dict[str, Any] = {}
     for name, parameter in parameters.items():

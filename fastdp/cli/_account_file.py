@@ -203,7 +203,7 @@ def _sources(path: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     for name in content:
         if name not in _TOP:
             raise ParameterError(
-                f"{name!r} is no field of FILE, which has {', '.join(_TOP)}"
+                f"{name!r} is not a field of FILE, which has {', '.join(_TOP)}"
             )
     listed = content.get("events")
     if not isinstance(listed, list) or not listed:
@@ -267,7 +267,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     table: dict[str, Any] = {}
     for name, value in pairs:
         if name in table:
-            raise ParameterError(f"{name!r} must be there only once")
+            raise ParameterError(f"{name!r} must be given only once")
         table[name] = value
     return table
 
@@ -283,7 +283,7 @@ def _event(source: dict[str, Any], relation: NeighboringRelation | None) -> Any:
     for name in source:
         if name not in known and name != "type":
             raise ParameterError(
-                f"{name!r} is no field of {kind.__name__}, which has "
+                f"{name!r} is not a field of {kind.__name__}, which has "
                 f"{', '.join(known)} and count"
             )
     values = {}

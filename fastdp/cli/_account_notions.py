@@ -240,7 +240,7 @@ def _require_room(
 ) -> None:
     """Refuse a target that the other events exceed by themselves."""
     if accountant.epsilon(target[1]) > target[0]:
-        raise CalibrationError("the other events exceed the target by themselves")
+        raise CalibrationError("the other events alone exceed the target")
 
 
 def require_solvable(solve: str) -> None:

@@ -127,8 +127,9 @@ def clients_of(arguments: argparse.Namespace) -> Clients:
     kind = arguments.mechanism
     if (arguments.columns is not None) is not (kind == "vector-response"):
         raise ParameterError(
-            "--columns A,B,... must be given, not --column, with --mechanism "
-            "vector-response, and with no other"
+            "--columns A,B,... must be given with --mechanism "
+            "vector-response, in place of --column, and with no other "
+            "mechanism"
         )
     own = _OWN.get(kind, _OF_CATEGORIES)
     for name in (*_OF_CATEGORIES, *(name for each in _OWN.values() for name in each)):
@@ -181,11 +182,13 @@ def names_of(option: str, given: Sequence[str]) -> tuple[str, ...]:
     for place, name in enumerate(names, start=1):
         # Do not show the name: the file may be a wrong one, with data in its lines.
         if not name:
-            raise ParameterError(f"{option} must hold no empty name, number {place} is")
+            raise ParameterError(
+                f"{option} must not contain an empty name, got one at position {place}"
+            )
         if seen.setdefault(name, place) != place:
             raise ParameterError(
-                f"{option} must hold each name once, "
-                f"number {place} is number {seen[name]} again"
+                f"{option} must have each name once: those at positions "
+                f"{seen[name]} and {place} are equal"
             )
     return names
 
@@ -383,8 +386,8 @@ def _domain(arguments: argparse.Namespace) -> tuple[tuple[str, ...] | None, int]
         names = names_in("--categories-file", arguments.categories_file)
     elif arguments.categories is None:
         raise ParameterError(
-            "--categories or --categories-file must be given, or --mechanism be one of "
-            f"{', '.join(_reports.OPEN)}"
+            "give --categories or --categories-file, or a --mechanism "
+            f"among {', '.join(_reports.OPEN)}"
         )
     elif arguments.categories.strip().isdecimal() and len(arguments.categories) < 20:
         return None, int(arguments.categories)
@@ -401,8 +404,8 @@ def _other(
         return None
     if option == _UNIFORM:
         raise ParameterError(
-            "--other uniform must be left out or be unambiguous, got a category of "
-            "that name"
+            "--other uniform is ambiguous, because a category has that "
+            "name: leave --other out, or rename the category"
         )
     if names is None:
         if option.isdecimal() and len(option) < 20 and int(option) < categories:

@@ -87,7 +87,7 @@ def write(folder: Path) -> list[Path]:
         for path, content in paths.items():
             if path.exists() and not (path.is_file() and path.read_bytes() == content):
                 raise FileError(
-                    f"{path} is there already: --data must not replace another file"
+                    f"{path} already exists: --data must not replace another file"
                 )
         folder.mkdir(parents=True, exist_ok=True)
         for path, content in paths.items():

@@ -107,8 +107,8 @@ def _source(place: Place, wanted: Sequence[str], stack: contextlib.ExitStack) ->
     if folder is not None:
         if place.form.kind != "parquet":
             raise ParameterError(
-                f"{place.option} must be a file to be read as {place.form.name}, "
-                f"{place} is a folder"
+                f"{place.option} must be a file to be read as "
+                f"{place.form.name}, but {place} is a folder"
             )
         return _ParquetFolder(place, folder, wanted)
     if place.form.kind == "parquet":
@@ -156,7 +156,7 @@ def _listed(place: Place, folder: tuple[Any, str]) -> list[str]:
     )
     if not names:
         raise ParameterError(
-            f"{place.option} must hold files that end in .parquet, {place} has none"
+            f"{place.option} must have files that end in .parquet, but {place} has none"
         )
     return names
 
@@ -253,7 +253,8 @@ def _require_once(
         found = names.count(name)
         if found > 1:
             raise ParameterError(
-                f"{option} must be there only once in {argument}, got {name!r}"
+                f"{argument} must have only one column for {option}, got "
+                f"several named {name!r}"
             )
         if found:
             continue
@@ -349,8 +350,9 @@ class _ParquetFolder(_Declared):
                     self.names, self.schema, self.codec = names, schema, part.codec
                 elif not schema.equals(self.schema):
                     raise ParameterError(
-                        f"{place.option} must have the same columns and types in all "
-                        f"files, {name} has others than {self._files[0]}"
+                        f"{place.option} must have the same columns and "
+                        f"types in all files, but {name} differs from "
+                        f"{self._files[0]}"
                     )
 
     def _open(self, name: str) -> _ParquetSource:

@@ -99,7 +99,7 @@ class Place:
         path = self.path
         if path is None:
             raise ParameterError(
-                f"{self.option} must be a file of this machine {why}, got {self}"
+                f"{self.option} must be a file on this machine {why}, got {self}"
             )
         return path
 
@@ -155,8 +155,8 @@ class Place:
             from fsspec.core import url_to_fs
         except ImportError:
             raise FastDPError(
-                f"{self.option} {self} needs fsspec: pip install fsspec, and what it "
-                f"asks for {scheme}"
+                f"{self.option} {self} needs fsspec: pip install fsspec "
+                f"and the package that it needs for {scheme}"
             ) from None
         try:
             system, path = url_to_fs(self.given)
@@ -236,7 +236,7 @@ def table(option: str, given: str, form: str | None = None) -> Place:
         host = urlsplit(given).netloc
         if host not in ("", "localhost"):
             raise ParameterError(
-                f"{option} must name no other machine: write file:///path"
+                f"{option} must not name another machine: write file:///path"
             )
     place = Place(option, given, FORMS["csv"])
     if form is not None:
@@ -282,8 +282,8 @@ def require_file(place: Place) -> None:
         raise ParameterError(f"{place.option} must be a file, got the folder {place}")
     if facts and not stat.S_ISREG(facts.st_mode):
         raise ParameterError(
-            f"{place.option} must be a file, which is replaced as a whole: got the "
-            f"device or pipe {place}"
+            f"{place.option} must be a file, because it is replaced as a "
+            f"whole: got the device or pipe {place}"
         )
     if not place.form.text and not _is_utf8(place.given):
         raise ParameterError(

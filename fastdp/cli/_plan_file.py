@@ -153,12 +153,12 @@ class _File:
             if name in shared:
                 raise self._error(
                     name,
-                    "must be said in each table: each spends its own, and the whole "
-                    "costs their sum",
+                    "must be given in each table: each table spends its "
+                    "own, and the total is their sum",
                 )
         for name in _OUTPUT:
             if name in shared:
-                raise self._error(name, "must be said in each table")
+                raise self._error(name, "must be given in each table")
         self._require_known("", shared, [*of_table, *_WHOLE])
         tables = own.get("tables")
         if not isinstance(tables, dict) or not tables:
@@ -220,7 +220,10 @@ class _File:
         output = self._place(f"{at}.output", both["output"], form[1])
         output.local("of a plan: all outputs are put in place together")
         if escape and not output.form.text:
-            raise self._error(f"{at}.escape_formulas", "goes with CSV or TSV")
+            raise self._error(
+                f"{at}.escape_formulas",
+                "must be left out unless the output is CSV or TSV",
+            )
         with naming(f"{self._name}: {at}"):
             level = float(_validate.open_unit("level", both.get("level", 0.95)))
         return Table(
@@ -265,7 +268,9 @@ class _File:
                 near = difflib.get_close_matches(name, known, 1)
                 listed = near[0] if near else ", ".join(known)
                 key = f"{at}.{name}" if at else name
-                raise self._error(key, f"is no word of a plan: did you mean {listed}?")
+                raise self._error(
+                    key, f"is not an entry of a plan: did you mean {listed}?"
+                )
 
     def _text(self, key: str, value: Any) -> str:
         """Return a text with each {NAME} replaced by its value from --set."""
@@ -273,7 +278,7 @@ class _File:
             raise self._error(key, f"must be a text, got {value!r}")
         for name in _NAMED.findall(value):
             if name not in self._given:
-                raise self._error(key, f"names {{{name}}}: say --set {name}=...")
+                raise self._error(key, f"contains {{{name}}}: give --set {name}=...")
             self._used.add(name)
         return _NAMED.sub(lambda found: self._given[found[1]], value)
 
@@ -311,7 +316,7 @@ def require_alone(arguments: argparse.Namespace, usual: Mapping[str, Any]) -> No
                 name, f"--{name.replace('_', '-')}"
             )
             raise ParameterError(
-                f"{option} must be left out with --plan, which says it"
+                f"{option} must be left out with --plan: the plan's file states it"
             )
 
 

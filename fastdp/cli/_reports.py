@@ -140,7 +140,9 @@ def parse(text: str, path: Path | Place) -> Description:
     except (ValueError, RecursionError):
         fields = None
     if not isinstance(fields, dict) or fields.get("format") != FORMAT:
-        raise FileError(f"REPORTS must be described as {FORMAT!r}, {path} is not")
+        raise FileError(
+            f"REPORTS must have a description of {FORMAT!r}, but {path} has none"
+        )
     version = fields.get("version")
     if version != VERSION:
         shown = version if isinstance(version, int) else "another"
@@ -354,7 +356,8 @@ def _refuse(name: str, dtype: np.dtype[Any], place: Place, row: int) -> NoReturn
     else:
         rule = f"integers in [0, {np.iinfo(dtype).max}]"
     raise FileError(
-        f"REPORTS must hold {rule} in column {name!r}, row {row} of {place} does not"
+        f"REPORTS must hold {rule} in column {name!r}, but row {row} of "
+        f"{place} does not"
     )
 
 

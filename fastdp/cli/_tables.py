@@ -148,8 +148,8 @@ class Tables:
         output = _places.table("--output", arguments.output, arguments.output_format)
         if arguments.json and output.standard:
             raise ParameterError(
-                "--json must be left out where --output is standard output: "
-                "--metadata FILE takes the statement"
+                "--json must be left out if --output is standard output: "
+                "write the statement by --metadata FILE"
             )
         note: Path | None = arguments.metadata
         written = [output, *_places.file("--metadata", note)]
@@ -167,8 +167,9 @@ class Tables:
         escape = getattr(arguments, "escape_formulas", False)
         if escape and not (output.form.text and getattr(arguments, "keep", True)):
             raise ParameterError(
-                "--escape-formulas must come with text that is kept and a CSV or TSV "
-                "output: nothing else is run"
+                "--escape-formulas must come with a text column in "
+                "--keep and a CSV or TSV output: no other cell is run as "
+                "a formula"
             )
         return bool(escape)
 

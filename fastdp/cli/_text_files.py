@@ -318,8 +318,8 @@ def _require_writable(field: pa.Field, form: Form) -> None:
         _as_bytes(pa.chunked_array([], field.type))
     except pa.ArrowException:
         raise ParameterError(
-            f"--keep {field.name!r} cannot be written as {form.name.upper()}, "
-            f"its type is {field.type}"
+            f"--keep {field.name!r} cannot be written as "
+            f"{form.name.upper()}: its type is {field.type}"
         ) from None
 
 

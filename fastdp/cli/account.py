@@ -174,7 +174,9 @@ class _Question:
     def target(self) -> tuple[Fraction, Fraction]:
         """Return the epsilon and delta to meet."""
         if self.epsilon is None or self.delta is None:
-            raise ParameterError("--solve needs a target: --to, or both in FILE")
+            raise ParameterError(
+                "--solve needs a target: give --to, or epsilon and delta in FILE"
+            )
         return self.epsilon, self.delta
 
     def words(self) -> str:

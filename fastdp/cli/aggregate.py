@@ -456,13 +456,14 @@ def _require(arguments: argparse.Namespace) -> None:
     if arguments.input is None or arguments.output is None:
         raise ParameterError("INPUT and --output must be given, or --plan FILE")
     if arguments.set:
-        raise ParameterError("--set requires --plan: the file that names what is set")
+        raise ParameterError("--set requires --plan: it replaces names in that file")
     by = _split(arguments.by)
     if (arguments.unit is None) == (arguments.rows_are is None):
         raise ParameterError(
-            "exactly one of --unit and --rows-are must be given: --unit person "
-            "--groups 2 --records 5 hides a person with all their records, of which so "
-            "many are kept; --rows-are row hides one row"
+            "exactly one of --unit and --rows-are must be given: --unit "
+            "person --groups 2 --records 5 hides a person with all their "
+            "records, and keeps at most 5 records in each of 2 groups; "
+            "--rows-are row hides one row"
         )
     if arguments.unit is not None and arguments.records is None:
         raise ParameterError(
@@ -472,22 +473,25 @@ def _require(arguments: argparse.Namespace) -> None:
         )
     if arguments.unit is not None and bool(by) != (arguments.groups is not None):
         raise ParameterError(
-            "--groups must be given with --unit and --by, and with both alone: in at "
-            "most how many groups one unit is kept"
+            "--groups must be given if --unit and --by are both given, "
+            "and only then: it limits the groups in which one unit is "
+            "kept"
         )
     limits = (arguments.groups, arguments.records, arguments.unit_name)
     if arguments.unit is None and limits != (None, None, None):
         raise ParameterError("--groups, --records and --unit-name require --unit")
     if by and arguments.keys is None and arguments.delta is None:
         raise ParameterError(
-            "--delta must be given for --by without --keys: which groups occur is "
-            "data, and to show one takes a delta; or list the public groups with "
+            "--delta must be given for --by without --keys, because "
+            "which groups occur is data; or list the public groups with "
             "--keys FILE"
         )
     if arguments.delta is not None and (arguments.keys is not None or not by):
         raise ParameterError("--delta must be left out with --keys, and without --by")
     if arguments.keys is not None and not by:
-        raise ParameterError("--keys requires --by: the groups that it lists")
+        raise ParameterError(
+            "--keys requires --by: it lists the groups of these columns"
+        )
     if (arguments.epsilon is None) == (arguments.rho is None):
         raise ParameterError("exactly one of --epsilon and --rho must be given")
     names = [n for what in _STATISTICS for n in _split(getattr(arguments, what))]

@@ -155,13 +155,15 @@ def _require_files(tables: _tables.Tables, *, ledgered: bool) -> None:
     output = tables.output
     if output.form.text and ledgered:
         raise ParameterError(
-            "--output must end in .parquet or .feather with --ledger: reports in CSV "
-            "need a second file, and one is written once"
+            "--output must end in .parquet or .feather with --ledger: "
+            "reports in CSV need a second file, but a ledger writes only "
+            "one"
         )
     if output.form.text and output.standard:
         raise ParameterError(
-            "--output must be a file for reports in CSV, which need a second one: "
-            "--output-format parquet or feather goes to standard output"
+            "--output must be a file for reports in CSV, because they "
+            "need a second file: for standard output use --output-format "
+            "parquet or feather"
         )
 
 

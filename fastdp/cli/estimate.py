@@ -220,8 +220,8 @@ def _require_options(arguments: argparse.Namespace) -> _places.Place | None:
     for place in given:
         if place.standard:
             raise ParameterError(
-                "REPORTS must be files, which their descriptions are beside or within, "
-                "got standard input"
+                "REPORTS must be files, because their description is in "
+                "the file or next to it, got standard input"
             )
     output = None
     if arguments.output is not None:
@@ -233,8 +233,8 @@ def _require_options(arguments: argparse.Namespace) -> _places.Place | None:
             )
     if arguments.escape_formulas and (output is None or not output.form.text):
         raise ParameterError(
-            "--escape-formulas must come with a CSV or TSV --output: nothing else "
-            "holds text that is run"
+            "--escape-formulas must come with a CSV or TSV --output: no "
+            "other output is run as formulas"
         )
     written = [] if output is None else [output]
     written += _places.file("--plot", arguments.plot)

@@ -373,7 +373,9 @@ def _receipt_text(path: Path) -> str:
     metadata = _files.read_metadata(_places.Place("--receipt", str(path), form))
     text = metadata.get(_ledgered.RECEIPTS.encode())
     if text is None:
-        raise ParameterError(f"--receipt must be released by a ledger, {path} is not")
+        raise ParameterError(
+            f"--receipt must be a file that a ledger released, but {path} is not"
+        )
     return text.decode("utf-8", "replace")
 
 

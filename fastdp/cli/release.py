@@ -234,14 +234,14 @@ def _mechanism(arguments: argparse.Namespace, kind: _Kind) -> Any:
     given = tuple(value is not None for value in (epsilon, delta, rho))
     if not kind.gaussian:
         if given != (True, False, False):
-            raise ParameterError(f"{arguments.mechanism} must get --epsilon alone")
+            raise ParameterError(f"{arguments.mechanism} must be given --epsilon alone")
         return factory.from_epsilon(epsilon, **options)
     if given == (False, False, True):
         return factory.from_rho(rho, **options)
     if given == (True, True, False):
         return factory.from_epsilon_delta(epsilon=epsilon, delta=delta, **options)
     raise ParameterError(
-        f"{arguments.mechanism} must get --rho, or --epsilon and --delta"
+        f"{arguments.mechanism} must be given --rho, or --epsilon and --delta"
     )
 
 
@@ -249,8 +249,9 @@ def _coordinates(arguments: argparse.Namespace) -> int:
     """Return the number of cells to charge for rounding; needed with a given grid."""
     if arguments.coordinates is None and arguments.granularity is not None:
         raise ParameterError(
-            "--coordinates must be given with --granularity: how many cells one "
-            "individual can change, each of which rounding moves by up to one step"
+            "--coordinates must be given with --granularity: how many "
+            "cells one individual can change; rounding moves each of "
+            "them by up to one step"
         )
     return calibration.grid_coordinates(
         coordinates=arguments.coordinates, granularity=None

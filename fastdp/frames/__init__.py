@@ -28,8 +28,8 @@ if not TYPE_CHECKING:
     def __getattr__(name):
         if name in ("aggregate", "explain", "Aggregate"):
             raise AttributeError(
-                f"fastdp.frames.{name} is fastdp.Plan(...) now: release(source) and "
-                'sql(source); user="person" is unit=fastdp.Unit("person", groups=..., '
-                "records=...)"
+                f"fastdp.frames.{name} was replaced by fastdp.Plan(...) "
+                'with release(source) and sql(source); user="person" is '
+                'now unit=fastdp.Unit("person", groups=..., records=...)'
             )
         raise AttributeError(f"module 'fastdp.frames' has no attribute {name!r}")

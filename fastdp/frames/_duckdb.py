@@ -167,7 +167,7 @@ class DuckDB(Engine):
                     f"as by duckdb.read_csv; got {Path(source).name}"
                 )
             if not Path(source).is_file():
-                raise FileError(f"source {Path(source).name} is no file")
+                raise FileError(f"source {Path(source).name} is not a file")
             with self._constant_messages("source"):
                 schema = _schema_of(path)
                 require_distinct(schema.names)

@@ -149,7 +149,9 @@ def keys_error() -> ParameterError:
 def require_keys(distinct: int, nulls: int, rows: int) -> None:
     """Refuse public keys with repeated groups or nulls, or without any group."""
     if distinct != rows or nulls or not rows:
-        raise ParameterError("keys must be one group or more, none twice or null")
+        raise ParameterError(
+            "keys must list at least one group, without duplicates or nulls"
+        )
 
 
 def cast_keys(keys: pa.Table, by: Sequence[str], types: Sequence[Any]) -> pa.Table:

@@ -57,7 +57,8 @@ def _empty(name: str, frame: Any, wanted: list[str]) -> Any:
 
     if not ray.is_initialized():
         raise FastDPError(
-            f"{name} is of a Ray that was stopped: make it again after ray.init()"
+            f"{name} belongs to a Ray that was stopped: create it again "
+            "after ray.init()"
         )
     with _tables.engine_messages(name, "Ray"):
         schema = frame.schema()

@@ -334,8 +334,9 @@ def checked_randomizers(columns: Any) -> dict[str, FrequencyOracle]:
     for name, m in laws.items():
         if m.report_width != m.report_dtype.itemsize or m.report_dtype.names:
             raise ParameterError(
-                f"the reports of column {name!r} must be single numbers, those of a "
-                f"{type(m).__name__} are not: draw them by its release(column)"
+                f"the reports of column {name!r} must be single numbers, "
+                f"but those of a {type(m).__name__} are not: draw them by "
+                "its release(column)"
             )
     return laws
 

@@ -198,8 +198,9 @@ def _checked(name: str, frame: Any, wanted: Sequence[str]) -> Any:
         frame.sparkSession.sql("select 1").collect()
     except Exception as error:  # each version of Spark has its own type
         raise FastDPError(
-            f"{name} is of a Spark session that was stopped or does not answer "
-            f"({type(error).__name__}): make it again in one that runs"
+            f"{name} belongs to a Spark session that was stopped or does "
+            f"not answer ({type(error).__name__}): create it again in a "
+            "running one"
         ) from None
     with _tables.engine_messages(name, "Spark"):
         columns, endless = list(frame.columns), frame.isStreaming

@@ -114,11 +114,11 @@ def engine_messages(name: str, engine: str) -> Iterator[None]:
 def check_frame(name: str, frame: Any) -> None:
     """Refuse objects without Arrow's stream of rows; the error says what to do."""
     if is_of(frame, "polars", "LazyFrame"):
-        raise DTypeError(f"{name} must be evaluated, a LazyFrame is a plan: collect it")
+        raise DTypeError(f"{name} must be evaluated, got a LazyFrame: collect it first")
     if tasks_of(frame) is not None:
         raise DTypeError(
-            f"{name} must be evaluated, a {type(frame).__name__} of an engine is a "
-            "plan: compute the aggregate, then pass its pandas frame"
+            f"{name} must be evaluated, got a {type(frame).__name__} of "
+            "an engine: compute the aggregate, then pass its pandas frame"
         )
     if is_of(frame, "pandas", "Series"):
         raise DTypeError(f"{name} must be a frame, got a Series: use its reset_index()")
@@ -347,8 +347,8 @@ def check_key(name: str, type_: Any) -> None:
         or types.is_decimal(type_)
     ):
         raise DTypeError(
-            f"key {name!r} must be of integers, text, bools, dates or decimals, got "
-            f"{type_}: make it text"
+            f"key {name!r} must be of integers, text, bools, dates or "
+            f"decimals, got {type_}: convert it to text"
         )
 
 
@@ -388,8 +388,8 @@ def in_order(table: pa.Table, keys: Sequence[str]) -> pa.Table:
     table = table.take(order)
     if _any_twice(table.select(list(keys))):
         raise ParameterError(
-            f"keys {', '.join(map(repr, keys))} must name each row once: aggregate "
-            "first, for noise is drawn for each row"
+            f"keys {', '.join(map(repr, keys))} must name each row once: "
+            "aggregate first, because noise is drawn for each row"
         )
     return table
 

@@ -26,8 +26,9 @@ def checked_path(path: object) -> Path:
     """Return the absolute path of a folder to write."""
     if not isinstance(path, (str, os.PathLike)):
         raise DTypeError(
-            f"path must be a folder to write, got {type(path).__name__}: what an "
-            "engine draws is written before anybody reads it"
+            f"path must be a folder to write, got {type(path).__name__}: "
+            "the reports that an engine draws are written before anybody "
+            "reads them"
         )
     text = os.fspath(path)
     if isinstance(text, bytes) or "://" in text or _PATTERN & set(text):
@@ -63,8 +64,8 @@ def write_once(
     if ledger is None:
         if path.exists():
             raise ParameterError(
-                f"path must not exist without a ledger, {path} does: reports that are "
-                "drawn again are another release"
+                f"path must not exist without a ledger, but {path} does: "
+                "drawing the reports again would be another release"
             )
         staged = path.with_name(f".{path.name}.staging-{uuid.uuid4().hex}")
         try:

@@ -156,8 +156,8 @@ class Release(_PTransform):  # type: ignore[misc]
         listed = _listed(keys, laws)
         if not isinstance(ledger, str):
             raise DTypeError(
-                f"ledger must be a str, where workers open it, "
-                f"got {type(ledger).__name__}"
+                "ledger must be a str, the address at which workers open "
+                f"it, got {type(ledger).__name__}"
             )
         names = _tables.columns_of("budgets", budgets)
         check_name("label", label)
@@ -173,8 +173,8 @@ class Release(_PTransform):  # type: ignore[misc]
         window = type(windowing.windowfn).__name__
         if window not in _PUBLIC_WINDOWS:
             raise ParameterError(
-                f"windows must be public, global, fixed or sliding, not {window}: "
-                "where one begins and ends is in its label"
+                "windows must be public, global, fixed or sliding, not "
+                f"{window}: the label shows where a window begins and ends"
             )
         trigger = windowing.triggerfn
         once = isinstance(trigger, beam.trigger.DefaultTrigger)

@@ -142,8 +142,9 @@ class Estimator(ABC):
             features = self._known_features()
         if features is None:
             raise ParameterError(
-                "features must be given before a fit, where bounds has numbers, not "
-                "arrays: the cost depends on the number of features"
+                "features must be given before a fit if bounds are "
+                "numbers, not arrays: the cost depends on the number of "
+                "features"
             )
         checked = _validate.integer("features", features, 1, 2**15)
         return composed([m.event() for m in self._mechanisms(checked)])
@@ -178,7 +179,9 @@ class Estimator(ABC):
         name, given = _validate.one_of(epsilon=self.epsilon, rho=self.rho)
         amount = _validate.positive(name, _validate.least_reading(given))
         if name == "rho" and self.delta is not None:
-            raise ParameterError("delta goes with epsilon: with rho leave it out")
+            raise ParameterError(
+                "delta must be left out with rho: it is only for epsilon"
+            )
         delta = self.delta
         if delta is not None:
             delta = _validate.open_unit("delta", _validate.least_reading(delta))
@@ -435,7 +438,10 @@ class Box(NamedTuple):
             high = np.maximum(np.abs(low), np.abs(high))
             low = -high
         if not (high / 2 - low / 2 >= 2.0**-1000).all():
-            raise ParameterError(f"{name} must lie 2**-999 apart, for each feature")
+            raise ParameterError(
+                f"{name} must have low and high at least 2**-999 apart, for "
+                "each feature"
+            )
         return cls(low / 2 + high / 2, high / 2 - low / 2)
 
     def scaled(self, x: Array) -> Array:

@@ -337,7 +337,7 @@ def checked_classes(classes: Any) -> list[Any]:
     if not all(isinstance(c, _KINDS) for c in found) or len(texts) > 1:
         raise DTypeError("classes must be all numbers or all strings")
     if len(found) < 2 or len(set(found)) != len(found):
-        raise ParameterError("classes must be two or more, each once")
+        raise ParameterError("classes must be two or more, without duplicates")
     return found
 
 
@@ -353,7 +353,7 @@ def labels_of(y: Any) -> Array:
         y = y.iloc[:, 0] if hasattr(y, "iloc") else y.to_series() if polars else y[0]
     if isinstance(getattr(y, "dtype", None), np.dtype):  # numpy's own, of pandas too
         if hasattr(y, "mask") and isinstance(y, np.ndarray):
-            raise DTypeError("y must have no mask: leave its records out")
+            raise DTypeError("y must have no mask: remove the masked records first")
         return np.asarray(y)
     if not isinstance(y, (list, tuple)):
         if not any(hasattr(y, name) for name in ("to_list", "to_pylist")):

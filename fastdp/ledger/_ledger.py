@@ -417,11 +417,12 @@ class Ledger(Opened):
         if found is None:
             if place.exists():
                 raise ParameterError(
-                    f"path must not exist before its label is charged, {place} does"
+                    f"path must not exist before its label is charged, but {place} does"
                 )
             if not place.parent.is_dir():
                 raise ParameterError(
-                    f"path must lie in an existing folder, {place.parent} is none"
+                    "path must lie in an existing folder, but "
+                    f"{place.parent} is not one"
                 )
 
             def stage(attempt: int, receipts: list[Receipt]) -> tuple[str, bytes]:

@@ -124,7 +124,7 @@ class Opened:
         _terms.check_name("name", name)
         found = self.budgets().get(name)
         if found is None:
-            raise ParameterError(f"name must be that of a budget, got {name!r}")
+            raise ParameterError(f"name must be the name of a budget, got {name!r}")
         return found
 
     def budgets(self) -> dict[str, BudgetState]:
@@ -239,8 +239,8 @@ class Opened:
             return self._answered(found, _terms.unpacked_table)
         if found.form != "manifest":
             raise LedgerError(
-                f"label {label!r} must have a stored array, table or file to be read "
-                "by its name: ask for it by the call that drew it"
+                f"label {label!r} must have a stored array, table or file "
+                "to be read by its name: repeat the call that drew it"
             )
         place = _files.place_of(found.body)
         answer = self._answered(found, lambda _: place)

@@ -51,7 +51,9 @@ class PostgresStore:
         try:
             found = conninfo_to_dict(url)
         except psycopg.Error:
-            raise LedgerError("location is no URL that PostgreSQL knows") from None
+            raise LedgerError(
+                "location is not a URL that PostgreSQL understands"
+            ) from None
         host, name = found.get("host") or "", found.get("dbname") or ""
         port = f":{found['port']}" if found.get("port") else ""
         self.where = f"postgresql://{host}{port}/{name}"

@@ -128,8 +128,9 @@ def alone(store: Store, uuid: str, label: str) -> Iterator[None]:
     held: set[str] = _held.__dict__.setdefault("ledgers", set())
     if uuid in held:
         raise LedgerError(
-            f"label {label!r} was asked for within the draw of another label of "
-            f"{store.where}; nothing was charged for it: release it before that draw"
+            f"label {label!r} was requested during the draw of another "
+            f"label of {store.where}; nothing was charged for it: release "
+            "it before that draw"
         )
     with store.lock(label):
         try:
@@ -161,7 +162,7 @@ def named(store: Store, label: str) -> Stored:
     """Return the result of a label under any terms; refuse a label without one."""
     rows = _rows(store, _RESULT, label)
     if not rows:
-        raise ParameterError(f"label must be one of the ledger, got {label!r}")
+        raise ParameterError(f"label must be a label of the ledger, got {label!r}")
     _, form, body, found, receipts = rows[0]
     if form is None:
         raise LedgerError(
@@ -296,9 +297,10 @@ def require_unit(budgets: Sequence[Budget], unit: str) -> None:
     for budget in budgets:
         if budget.unit != unit:
             raise UnitMismatchError(
-                f"unit must be that of the budgets: budget {budget.name!r} is per "
-                f"{budget.unit!r}, this release is per {unit!r}; nothing was spent: "
-                f"if its sensitivities are those of one {budget.unit!r}, name that unit"
+                "unit must be that of the budgets: budget "
+                f"{budget.name!r} is per {budget.unit!r}, this release is "
+                f"per {unit!r}; nothing was spent: if the sensitivities "
+                f"are for one {budget.unit!r}, state that unit"
             )
 
 
@@ -365,7 +367,7 @@ def locked(run: Run, store: Store, uuid: str, names: Iterable[str]) -> list[Budg
         if not rows:
             raise ParameterError(
                 f"budgets must name budgets of the ledger, got {name!r}: "
-                "make it by add_budget"
+                "create it by add_budget"
             )
         budget = _budget(rows[0])
         require_last(run, store, budget)

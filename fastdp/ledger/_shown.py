@@ -53,11 +53,11 @@ def checked_columns(
             raise DTypeError(f"column {name!r} must be an array")
         cells[name] = (_terms.check_mechanism(cell[0], "release"), values)
     if not names or not cells:
-        raise ParameterError("columns and keys must each have one entry or more")
+        raise ParameterError("columns and keys must each have at least one entry")
     shapes = {column.shape for column in names.values()}
     shapes |= {values.shape[:1] for _, values in cells.values()}
     if len(shapes) != 1 or len(shape := shapes.pop()) != 1:
-        raise ParameterError("columns and keys must be arrays of one length")
+        raise ParameterError("columns and keys must be arrays of the same length")
     return names, cells, shape[0]
 
 
@@ -71,8 +71,8 @@ def checked_selection(select: object, rows: int) -> tuple[Any, Any]:
     trial = _terms.rehearsed(mechanism.select, values)
     if trial.dtype != np.bool_ or trial.shape != (rows,):
         raise DTypeError(
-            f"select must be of a mechanism that returns a mask of bools, a "
-            f"{type(mechanism).__name__} does not"
+            "select must have a mechanism that returns a mask of bools, "
+            f"but a {type(mechanism).__name__} does not"
         )
     return mechanism, values
 

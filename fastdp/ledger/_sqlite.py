@@ -123,8 +123,9 @@ class SqliteStore:
         kind = _file_system(self._path.parent)
         if kind in _NETWORK:
             raise LedgerError(
-                f"{self.where} must be on a local disk, it is on {kind}: locks and "
-                "syncs are not reliable there; use PostgreSQL for many machines"
+                f"{self.where} must be on a local disk, but it is on "
+                f"{kind}: locks and syncs are not reliable there; use "
+                "PostgreSQL for many machines"
             )
 
     def require_private(self) -> None:
@@ -133,8 +134,9 @@ class SqliteStore:
             mode = self._path.stat().st_mode & 0o777
         if mode & 0o077:
             raise LedgerError(
-                f"{self.where} must be readable by its owner alone, for it is to hold "
-                f"a counter's exact sums: it has mode {mode:o}, chmod 600 it"
+                f"{self.where} must be readable by its owner alone, "
+                "because it will hold a counter's exact sums: it has "
+                f"mode {mode:o}, chmod 600 it"
             )
 
     def place(self) -> dict[str, str]:
@@ -201,9 +203,9 @@ class SqliteStore:
             if found == "wal" and not is_write_ahead_safe():
                 raise LedgerError(
                     f"{self.where} has a write-ahead log, in which SQLite "
-                    f"{sqlite3.sqlite_version} of this Python can lose commits: use a "
-                    "Python with a newer SQLite (3.51.3, 3.50.7 or 3.44.6), there or "
-                    "to migrate the ledger"
+                    f"{sqlite3.sqlite_version} of this Python can lose "
+                    "commits: use a Python with a newer SQLite (3.51.3, "
+                    "3.50.7 or 3.44.6), for the ledger or to migrate it"
                 )
             for setting in (
                 f"synchronous = {'FULL' if found == 'wal' else 'EXTRA'}",

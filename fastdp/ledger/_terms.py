@@ -241,14 +241,16 @@ def check_mechanism(value: object, verb: str) -> Any:
         )
     if not hasattr(value, verb):
         raise DTypeError(
-            f"mechanism must have the method {verb}, a {type(value).__name__} has not; "
-            "charge it by spend(event, label=...) before it is used"
+            f"mechanism must have the method {verb}, but a "
+            f"{type(value).__name__} has not; charge it by spend(event, "
+            "label=...) before it is used"
         )
     if verb == "release" and not value._returns_array:
         raise DTypeError(
-            "mechanism must return one array or number from release to be stored, a "
-            f"{type(value).__name__} does not: charge it by spend(event, label=...), "
-            "then call its release and keep the result"
+            "mechanism must return one array or number from release to "
+            f"be stored, but a {type(value).__name__} does not: charge it "
+            "by spend(event, label=...), then call its release and keep "
+            "the result"
         )
     return value
 

@@ -210,7 +210,7 @@ def _listed(name: str, keys: Any) -> tuple[Any, int]:
     if isinstance(keys, (list, tuple)):
         return _objects(keys), 53
     if isinstance(keys, np.ndarray) and hasattr(keys, "mask"):
-        raise DTypeError(f"{name} must have no mask: leave its records out")
+        raise DTypeError(f"{name} must have no mask: remove the masked records first")
     type_ = _type(keys)
     if not hasattr(keys, "to_numpy") or type_ is None or getattr(keys, "ndim", 1) != 1:
         return keys, 53

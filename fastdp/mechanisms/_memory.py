@@ -51,7 +51,7 @@ class Remembering(Mechanism):
     def _require_home(self) -> None:
         if self._home[0] is not _process or self._home[1] != os.getpid():
             raise BudgetExceededError(
-                f"{self._called} answers in the process that made it alone"
+                f"{self._called} must be used in the process that made it"
             )
 
     def _wipe(self) -> None:

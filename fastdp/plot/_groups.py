@@ -102,13 +102,14 @@ def intervals(
     read = [_read(result, statistic, level) for result in released]
     what = {(one[0], one[1]) for one in read}
     if len(what) > 1:
-        raise ParameterError("results must be of one statistic and one level")
+        raise ParameterError("results must have the same statistic and level")
     middle, low, high = (np.concatenate([one[i] for one in read]) for i in (2, 3, 4))
     if isinstance(results, Mapping):
         if len(middle) != len(names):
             raise ParameterError(
-                "results by key must be of one group each: for groups within keys ask "
-                "one release by both, as in by=[year, region], or draw each by itself"
+                "results by key must have one group each: for groups "
+                "within keys, use one release by both, as in by=[year, "
+                "region], or draw each by itself"
             )
     else:
         names = list(range(len(middle)) if keys is None else keys)
@@ -174,7 +175,7 @@ def keep_probability(mechanisms: Any, *, delta: float | None = None) -> Figure:
             )
     relations = {m.event().neighboring_relation for m in listed}
     if len(relations) > 1:
-        raise ParameterError("mechanisms must be of one neighboring relation")
+        raise ParameterError("mechanisms must have the same neighboring relation")
     most = max(_users_until(m, 1 - _CERTAIN) for m in listed)
     places = np.arange(0, most + 1, 1 + most // _POINTS)
     figure = figure_of(8)

@@ -99,7 +99,7 @@ def local_variance(mechanisms: Sequence[Any]) -> Figure:
 
 def _point(mechanism: Any) -> tuple[float, float]:
     if getattr(mechanism, "dimension", 0) is not None:
-        raise DTypeError("mechanisms must be LocalMean of one number a user")
+        raise DTypeError("mechanisms must be LocalMean with one number per user")
     low, high = mechanism.bounds
     half = float(high - low) / 2
     return mechanism.epsilon(), mechanism.variance() / half**2
@@ -153,7 +153,7 @@ def local_means(
         raise DTypeError("estimates must be a MeanEstimate, or a sequence of them")
     means = [np.atleast_1d(part.mean) for part in listed]
     if not one and any(len(mean) > 1 for mean in means):
-        raise ParameterError("a sequence of estimates must be of one number a user")
+        raise ParameterError("a sequence of estimates must have one number per user")
     middle = np.concatenate(means)
     reach = np.concatenate(
         [np.atleast_1d(part.confidence_interval(exact)[1]) for part in listed]

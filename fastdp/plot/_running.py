@@ -128,7 +128,9 @@ def prefix_errors(plans: Any) -> Figure:
             )
     costs = {round(plan.rho(), 9) for plan in listed}
     if max(costs) > 1.01 * min(costs):
-        raise ParameterError("plans must have one rho: their errors are compared")
+        raise ParameterError(
+            "plans must have the same rho, because their errors are compared"
+        )
     figure = figure_of(8)
     axes = figure.subplots()
     for plan in listed:

@@ -260,7 +260,7 @@ def _check_kind(by: Any, public: _Array) -> None:
     wanted = {"number": (int, float), "text": (str,), "bytes": (bytes,)}
     if listed and not any(isinstance(x, wanted.get(kind, object)) for x in listed):
         raise DTypeError(
-            f"keys must be of the type of by, {kind}, got {type(listed[0]).__name__}"
+            f"keys must have the type of by, {kind}, got {type(listed[0]).__name__}"
         )
 
 

@@ -73,14 +73,14 @@ class Budget(NamedTuple):
         _validate.positive(name, amount)
         if unlisted and delta is None:
             raise ParameterError(
-                "delta must be given for by without keys: which groups occur is data, "
-                "and to show one takes a delta; or list the public groups in keys"
+                "delta must be given for by without keys, because which "
+                "groups occur is data; or list the public groups in keys"
             )
         if delta is not None:
             if not unlisted:
                 raise ParameterError(
-                    "delta must be left out where all groups are public: it pays for "
-                    "the choice of groups that no keys list"
+                    "delta must be left out if all groups are public: it "
+                    "is only for groups that are not listed"
                 )
             _validate.open_unit("delta", delta)
         return cls(epsilon, rho, delta)

@@ -45,7 +45,9 @@ def checked_bounds(
             )
     for name in given:
         if name not in values:
-            raise ParameterError(f"bounds are of a column of a statistic, not {name!r}")
+            raise ParameterError(
+                f"bounds must be for a column of a statistic, not {name!r}"
+            )
     return {name: check_bounds(given[name]) for name in values}
 
 
@@ -61,8 +63,9 @@ def checked_quantiles(
         both = name in median and name in quantiles
         if both or isinstance(given, (str, bytes, Mapping)):
             raise ParameterError(
-                f"quantiles of {name!r} must be numbers such as [0.25, 0.5, 0.75], of "
-                "which 0.5 is the median: say it here, or in median"
+                f"quantiles of {name!r} must be numbers such as [0.25, "
+                "0.5, 0.75]; 0.5 is the median: give it here or in "
+                "median, not in both"
             )
         listed = given if isinstance(given, (Sequence, np.ndarray)) else [given]
         exact = [
@@ -71,7 +74,8 @@ def checked_quantiles(
         ]
         if not exact or len({*exact}) < len(exact):
             raise ParameterError(
-                f"quantiles of {name!r} must be one number or more, none twice"
+                f"quantiles of {name!r} must have at least one number, "
+                "without duplicates"
             )
         found[str(name)] = tuple(exact)
     return found
@@ -91,8 +95,8 @@ def require_few(keys: Any, nodes: int) -> None:
     """Refuse public groups whose trees do not fit in memory together."""
     if keys is not None and count_of(keys) * nodes > _MOST_NODES:
         raise ParameterError(
-            f"keys must be at most {_MOST_NODES // nodes} groups with trees of {nodes} "
-            "counts: ask fewer cells, such as cells=256"
+            f"keys must be at most {_MOST_NODES // nodes} groups with "
+            f"trees of {nodes} counts: use fewer cells, such as cells=256"
         )
 
 
@@ -129,7 +133,9 @@ def listed_keys(keys: Any, by: tuple[str, ...]) -> dict[str, list[Any]] | pa.Tab
         rows = list(itertools.product(*columns))
         found = {name: [row[i] for row in rows] for i, name in enumerate(by)}
     if not count_of(found):
-        raise ParameterError("keys must be one group or more, none twice or null")
+        raise ParameterError(
+            "keys must list at least one group, without duplicates or nulls"
+        )
     return found
 
 

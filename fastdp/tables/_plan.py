@@ -189,7 +189,9 @@ class Plan:
             raise ParameterError(f"hash must be one of {HASHES}, got {hash!r}")
         self._hash = hash
         if keys is not None and not self._by:
-            raise ParameterError("keys goes with by: the groups that it lists")
+            raise ParameterError(
+                "keys requires by: it lists the groups of these columns"
+            )
         self._keys = None if keys is None else listed_keys(keys, self._by)
         unlisted = bool(self._by) and self._keys is None
         budget = Budget.of(epsilon, rho, delta, unlisted=unlisted)
@@ -211,8 +213,8 @@ class Plan:
     def _check_names(self) -> None:
         if not self._numbers and not self._counts:
             raise ParameterError(
-                "ask for at least one of count, units, sum, mean, variance, std, "
-                "median, quantiles, histogram"
+                "give at least one of count, units, sum, mean, variance, "
+                "std, median, quantiles, histogram"
             )
         of_unit = [self._unit.column] if isinstance(self._unit, Unit) else []
         if not all(isinstance(name, str) for name in of_unit):

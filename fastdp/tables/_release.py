@@ -148,8 +148,9 @@ class Release:
         asked += plan._quantiles
         if len(asked) > 1:
             raise ParameterError(
-                "value, low and high are of a plan that asks one statistic: use "
-                f"values(column) and interval(column) of {', '.join(plan.columns)}"
+                "value, low and high are only for a plan with one "
+                "statistic: use values(column) and interval(column) of "
+                f"{', '.join(plan.columns)}"
             )
         return list(plan._targets) or list(plan._bins) or [plan.columns[-1]]
 
@@ -261,9 +262,10 @@ class Release:
             found = self._read.get(column)
             if what != "sum" or found is None or found._moments is not None:
                 raise ParameterError(
-                    "a ratio is of two columns of which the plan asks the sum alone, "
-                    'as in Plan(sum=["wx", "w"], ...).release(...).ratio("wx_sum", '
-                    f'"w_sum"), got {name!r}'
+                    "a ratio must be of two columns for which the plan "
+                    'releases only the sum, as in Plan(sum=["wx", "w"], '
+                    '...).release(...).ratio("wx_sum", "w_sum"), got '
+                    f"{name!r}"
                 )
             alone.append((found._alone, max(map(abs, found._bounds))))
         (above, most), (below, least) = alone
@@ -311,8 +313,9 @@ class Release:
             numbers = [n for n in ("units", "count", *counts) if n in released]
             if not numbers or "note" in self._keys:
                 raise ParameterError(
-                    "suppress_below goes by a noisy number that is released: ask for "
-                    "units=True or count=True as well, and call no column of by 'note'"
+                    "suppress_below requires a noisy number that is "
+                    "released: set units=True or count=True, and give no "
+                    "column of by the name 'note'"
                 )
             small = self.values(numbers[0])
             given = _derived.suppressed(given, self._keys, small, suppress_below)

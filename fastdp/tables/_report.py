@@ -70,10 +70,11 @@ class Report:
         for name in rest:
             if tables[name].unit.name != tables[first].unit.name:
                 raise ParameterError(
-                    f"tables must hide one unit: {first!r} is per "
+                    f"tables must have the same unit: {first!r} is per "
                     f"{tables[first].unit.name!r}, {name!r} per "
-                    f"{tables[name].unit.name!r}; their guarantees do not add up: make "
-                    "a Report for each unit, or give both units the name of the budget"
+                    f"{tables[name].unit.name!r}; their guarantees do not "
+                    "add up: make a Report for each unit, or give both "
+                    "units the name of the budget"
                 )
         self._tables = dict(tables)
 
@@ -170,7 +171,8 @@ class Report:
             source, _tables.arrow().RecordBatchReader
         ):
             raise ParameterError(
-                "source must be read once for each table, a stream is read once: give "
-                "a dict with a stream for each table, or a path or frame"
+                "source must be read once for each table, but a stream "
+                "can be read only once: give a dict with a stream for "
+                "each table, or a path or frame"
             )
         return dict.fromkeys(self._tables, source)

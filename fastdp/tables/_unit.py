@@ -108,8 +108,8 @@ class Unit:
             )
         if name is None and charged:
             raise ParameterError(
-                "name must be given in the unit with a ledger, whose budgets are per "
-                'unit: Unit(..., name="person")'
+                "name must be given in the unit with a ledger, because "
+                'its budgets are per unit: Unit(..., name="person")'
             )
         return Unit(column, records=records, groups=groups, name=self.name)
 
@@ -180,8 +180,9 @@ def check_unit(unit: Any) -> Unit | Rows:
         return Rows()
     if unit is None:
         raise ParameterError(
-            'unit must be given: Unit("person", groups=2, records=5) hides a person '
-            'with all their records, of which so many are kept; "row" hides one row'
+            'unit must be given: Unit("person", groups=2, records=5) '
+            "hides a person with all their records, and keeps at most 5 "
+            'records in each of 2 groups; "row" hides one row'
         )
     raise DTypeError(
         'unit must be a Unit, Rows or "row", got '

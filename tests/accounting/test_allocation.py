@@ -553,9 +553,9 @@ def test_renyi_privacy_and_trade_offs_are_amplified():
 
 def test_what_has_no_bound_is_refused_by_name():
     replaced = GaussianEvent(sensitivity=2, sigma=1, neighboring_relation="replace_one")
-    with pytest.raises(UnsupportedEventError, match="for ADD_OR_REMOVE_ONE alone"):
+    with pytest.raises(UnsupportedEventError, match="an event for ADD_OR_REMOVE_ONE"):
         PLDAccountant().compose(epoch(10, replaced))
-    with pytest.raises(UnsupportedEventError, match="group around the allocation"):
+    with pytest.raises(UnsupportedEventError, match="inside a GroupEvent"):
         PLDAccountant().compose(epoch(10, GroupEvent(gaussian(1), 2)))
     with pytest.raises(ParameterError, match="steps"):
         epoch(0, gaussian(1))

@@ -151,8 +151,8 @@ def test_error_beside_cost():
         (("fourier", 4), {}, "strategy must be one of"),
         (("tree", 0), {}, "steps must be in"),
         (("tree", 4), {"participations": 2}, "separation must be given"),
-        (("tree", 4), {"bands": 2}, "bands must be given for 'banded'"),
-        (("banded", 4), {}, "bands must be given for 'banded'"),
+        (("tree", 4), {"bands": 2}, "bands must be given with strategy 'banded'"),
+        (("banded", 4), {}, "bands must be given with strategy 'banded'"),
         (("banded", 4), {"bands": 5}, "bands must be in"),
     ],
 )
@@ -333,9 +333,9 @@ def test_a_record_that_moves_between_teachers_changes_two_votes():
 )
 def test_the_part_of_a_record_must_be_told_where_it_matters(call):
     relation = NeighboringRelation
-    with pytest.raises(ParameterError, match="assignment must be given for one record"):
+    with pytest.raises(ParameterError, match="assignment must be given if a record"):
         call(neighboring_relation=relation.REPLACE_ONE)
-    with pytest.raises(ParameterError, match="assignment must be 'key' for one record"):
+    with pytest.raises(ParameterError, match="assignment must be 'key' if a record"):
         call(assignment="place")
     with pytest.raises(ParameterError, match="assignment must be 'place' or 'key'"):
         call(assignment="hash")
@@ -395,12 +395,12 @@ def test_whatever_the_votes():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (([5], "gaussian", 1, 2), "votes must be for one query or more of two"),
+        (([5], "gaussian", 1, 2), "votes must have at least one query"),
         (([5, -1], "gaussian", 1, 2), r"votes must be in \[0, 1000000000000\]"),
         (([5, 1], "uniform", 1, 2), "noise must be one of"),
         (([5, 1], "gaussian", 0, 2), "width must be"),
         (([5, 1], "gaussian", 1, 1), "order must be > 1"),
-        (([5, 1], "laplace", 1, 2.5), "order must be > 1, and whole"),
+        (([5, 1], "laplace", 1, 2.5), "order must be > 1, and an integer"),
     ],
 )
 def test_vote_refusals(arguments, message):

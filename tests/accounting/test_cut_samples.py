@@ -272,5 +272,5 @@ def test_other_notions_and_what_is_around():
 def test_what_has_no_proof_is_refused(options, error, match):
     with pytest.raises(error, match=match):
         PoissonSampledEvent(RATE, gaussian(2), **options)
-    with pytest.raises(UnsupportedEventError, match="group around the sample"):
+    with pytest.raises(UnsupportedEventError, match="inside a GroupEvent"):
         sample(RATE, GroupEvent(gaussian(2), 2), 3, 9)

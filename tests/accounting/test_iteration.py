@@ -333,7 +333,7 @@ def test_a_step_that_expands_breaks_the_theorem():
     ("arguments", "options", "message"),
     [
         (([1], [1]), {"last_iterate_only": False}, "last_iterate_only must be True"),
-        (([1, 1], [1]), LAST, "must have one length"),
+        (([1, 1], [1]), LAST, "must have the same length"),
         (([0], [1]), LAST, "shifts must be >= 0 and not all 0"),
         (([1], [0]), LAST, "sigmas must be > 0"),
         (([], []), LAST, "shifts must have 1 to"),

@@ -207,9 +207,7 @@ def test_votes_of_a_wrong_kind():
         data_dependent_pate_smooth_sensitivity(
             [[0.5, 1]], sigma=1, order=2, smoothness=0.1
         )
-    with pytest.raises(
-        ParameterError, match="votes must be for one query or more of two"
-    ):
+    with pytest.raises(ParameterError, match="votes must have at least one query"):
         data_dependent_pate_smooth_sensitivity([[1]], sigma=1, order=2, smoothness=0.1)
     with pytest.raises(ParameterError, match="order must be > 1"):
         data_dependent_pate_smooth_sensitivity([2, 1], sigma=1, order=1, smoothness=0.1)

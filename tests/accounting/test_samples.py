@@ -423,7 +423,9 @@ def test_a_mechanism_that_shows_who_is_in_the_sample_is_charged_for_it():
 
 
 def test_what_is_refused_says_what_to_state():
-    with pytest.raises(UnsupportedEventError, match="state the event inside for ADD"):
+    with pytest.raises(
+        UnsupportedEventError, match="use ADD_OR_REMOVE_ONE for the event"
+    ):
         PLDAccountant().compose(
             PoissonSampledEvent(0.1, gaussian(1, REPLACE), neighboring_relation=ADD)
         )
@@ -464,7 +466,9 @@ def test_a_sample_of_a_sample_asks_what_the_inner_one_asks(relation, own, whole)
 def test_data_with_one_record_less_must_have_such_a_sample(n, m, again):
     for inner in (gaussian(2, REPLACE), gaussian(2), pure(1), pure(1, REPLACE)):
         event = fixed(n, m, inner, ADD, again=again)
-        with pytest.raises(UnsupportedEventError, match="one record less have no such"):
+        with pytest.raises(
+            UnsupportedEventError, match="one record fewer have no such"
+        ):
             PLDAccountant().compose(event)
         for kind in (PLDAccountant, RDPAccountant, FDPAccountant):
             assert not kind().supports(event)

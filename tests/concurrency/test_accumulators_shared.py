@@ -68,6 +68,6 @@ def test_an_accumulator_is_not_merged_with_itself() -> None:
         fastdp.Moments.from_rho(1, bounds=(0, 1)),
     ):
         part: Any = m.accumulator()
-        with pytest.raises(ParameterError, match="would count twice"):
+        with pytest.raises(ParameterError, match="count records twice"):
             part.merge(part)
         part.merge(m.accumulator())

@@ -107,7 +107,7 @@ def attempt(vector: Any) -> tuple[str, int, list[int]]:
     return error, vector.remaining, vector._noisy_threshold.tolist()
 
 
-ALONE = "a sparse vector answers in the process that made it alone"
+ALONE = "a sparse vector must be used in the process that made it"
 
 
 @needs_fork

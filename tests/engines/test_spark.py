@@ -253,8 +253,8 @@ def test_a_folder_that_workers_do_not_see(people, ledger, tmp_path, monkeypatch)
             "user 'cost' has a type",
         ),
         ({"memory": "1GB"}, "left out on Spark"),
-        ({"keys": ["a", "a"], "delta": None}, "none twice"),
-        ({"keys": ["a", None], "delta": None}, "none twice"),
+        ({"keys": ["a", "a"], "delta": None}, "without duplicates"),
+        ({"keys": ["a", None], "delta": None}, "without duplicates"),
         ({"keys": pa.table({"town": [b"\xff"]}), "delta": None}, "of the types"),
     ],
 )

@@ -370,17 +370,17 @@ def test_a_label_is_one_answer_and_one_charge(ledger: Any, how: Any) -> None:
     ("change", "message"),
     [
         ({"delta": None}, "delta must be given for by without keys"),
-        ({"keys": KEYS}, "delta must be left out where all groups are public"),
+        ({"keys": KEYS}, "delta must be left out if all groups are public"),
         (
             {"by": (), "unit": "row"},
-            "delta must be left out where all groups are public",
+            "delta must be left out if all groups are public",
         ),
-        ({"by": (), "unit": "row", "delta": None, "keys": KEYS}, "keys goes with by"),
+        ({"by": (), "unit": "row", "delta": None, "keys": KEYS}, "keys requires by"),
         ({"rho": 1}, "exactly one of epsilon and rho"),
         ({"by": "nowhere"}, "no column 'nowhere'; its columns are user, town"),
-        ({"by": "cost", "mean": ()}, "bounds are of a column"),
+        ({"by": "cost", "mean": ()}, "bounds must be for a column"),
         ({"by": "cost", "mean": (), "bounds": None}, "key 'cost' has a type"),
-        ({"count": False, "mean": (), "bounds": None}, "ask for at least one of count"),
+        ({"count": False, "mean": (), "bounds": None}, "give at least one of count"),
         ({"bounds": None}, "bounds must be given for 'cost'"),
         ({"bounds": {"cost": (5, 1)}}, "low < high"),
         ({"bounds": {"cost": (0, 1), "town": (0, 1)}}, "not 'town'"),
@@ -404,9 +404,9 @@ def test_a_label_is_one_answer_and_one_charge(ledger: Any, how: Any) -> None:
         ({"hash": "md5"}, "hash must be one of"),
         ({"memory": "much"}, "memory must be a size"),
         ({"label": "x"}, "require a ledger"),
-        ({"keys": ["a", "a"], "delta": None}, "none twice"),
-        ({"keys": ["a", None], "delta": None}, "none twice"),
-        ({"keys": [], "delta": None}, "none twice"),
+        ({"keys": ["a", "a"], "delta": None}, "without duplicates"),
+        ({"keys": ["a", None], "delta": None}, "without duplicates"),
+        ({"keys": [], "delta": None}, "without duplicates"),
         ({"keys": ["a", 1], "delta": None}, "keys must hold columns of one Arrow type"),
         ({"keys": {"t": ["a"]}, "delta": None}, "a dict with a list for each of town"),
         ({"keys": pa.table({"t": ["a"]}), "delta": None}, "keys has no column"),
@@ -459,7 +459,7 @@ def test_sources_that_are_none(
 
 def test_lazy_frames_are_told_to_collect() -> None:
     lazy = pl.from_arrow(VISITS).lazy()
-    with pytest.raises(DTypeError, match="collect it"):
+    with pytest.raises(DTypeError, match="collect"):
         released(lazy, epsilon=1, delta=1e-6)
 
 

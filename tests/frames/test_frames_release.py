@@ -220,7 +220,7 @@ UNCALIBRATED = fastdp.DiscreteLaplace(scale=2)
 @pytest.mark.parametrize(
     ("frame", "columns", "options", "message"),
     [
-        (pl.from_arrow(TABLE).lazy(), {"n": M}, {}, "collect it"),
+        (pl.from_arrow(TABLE).lazy(), {"n": M}, {}, "collect"),
         (TABLE.to_pandas().n, {"n": M}, {}, "reset_index"),
         ([1, 2], {"n": M}, {}, "stream protocol"),
         (TABLE, {"m": M}, {}, "frame has no column 'm'"),
@@ -275,7 +275,7 @@ def test_a_frame_for_a_mechanism_is_told_the_line(make: Any) -> None:
 
 
 def test_a_lazy_frame_for_a_mechanism_is_told_to_collect() -> None:
-    with pytest.raises(DTypeError, match="collect it"):
+    with pytest.raises(DTypeError, match="collect"):
         M.release(pl.from_arrow(TABLE).lazy())
 
 

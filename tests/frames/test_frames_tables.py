@@ -220,7 +220,7 @@ def test_a_path_is_one_file(
         "keys": pa.table({"k": ["x"]}),
         **EXACT,
     }
-    with pytest.raises(FastDPError, match="is no file"):
+    with pytest.raises(FastDPError, match="is not a file"):
         released(f"{name}.parquet", **asked)
     with Path(f"{name}.parquet").open("wb") as file:
         parquet.write_table(pa.table({"k": ["x"] * 7}), file)

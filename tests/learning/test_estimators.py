@@ -290,7 +290,11 @@ def test_nothing_that_privacy_depends_on_has_a_default(name):
     ("wrong", "error", "match"),
     [
         ({"epsilon": 0}, ParameterError, "epsilon must be finite and > 0"),
-        ({"epsilon": None, "rho": 1, "delta": 0.1}, ParameterError, "delta goes with"),
+        (
+            {"epsilon": None, "rho": 1, "delta": 0.1},
+            ParameterError,
+            "delta must be left out with",
+        ),
         ({"delta": 1}, ParameterError, "delta must be > 0 and < 1"),
         ({"bounds": (1, 1)}, ParameterError, "bounds must have low < high"),
         ({"bounds": (0, 5e-324)}, ParameterError, "bounds must lie 2..-999 apart"),

@@ -386,7 +386,7 @@ def test_answers_are_read_by_their_label_alone(book, tmp_path):
         book.answer("write")
     with pytest.raises(LedgerError, match="no stored answer"):
         book.answer("spend")
-    with pytest.raises(ParameterError, match="label must be one"):
+    with pytest.raises(ParameterError, match="label must be a label"):
         book.answer("other")
     with pytest.raises(DTypeError, match="label"):
         book.answer(7)

@@ -252,9 +252,9 @@ def test_a_draw_that_releases_another_label_is_refused_at_once(tmp_path):
         def draw(staged, receipts):
             start = time.monotonic()
             for handle in (book, other):
-                with pytest.raises(LedgerError, match="within the draw"):
+                with pytest.raises(LedgerError, match="during the draw"):
                     handle.release(NOISE, CELLS, label="inner", budgets="all")
-                with pytest.raises(LedgerError, match="within the draw"):
+                with pytest.raises(LedgerError, match="during the draw"):
                     handle.spend(NOISE, label="outer", budgets="all")
             assert time.monotonic() - start < 10
             staged.write_text("x")

@@ -261,7 +261,7 @@ def test_accumulators_show_nothing_and_clear():
         ({"sigma": 1, "granularity": 2.0**-31}, "granularity must be above"),
         ({"sigma": 1, "granularity": 0.3}, "power of two"),
         ({"sigma": 1, "constant": 0.1, "granularity": 0.25}, "multiple of the gran"),
-        ({"sigma": 1, "changed": 1}, "changed goes with"),
+        ({"sigma": 1, "changed": 1}, "changed must be left out"),
         ({"sigma": 1, "norm": "inf", "changed": 3}, "changed must be"),
         ({"sigma": 1, "blocks": 0}, "blocks must be"),
         ({"sigma": 1, "rows_per_unit": 0}, "rows_per_unit must be"),

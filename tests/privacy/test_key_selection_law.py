@@ -303,7 +303,7 @@ def histogram(**arguments):
         (lambda: bounded([1], records_per_user=0), "records_per_user must"),
         (lambda: bounded([1], [1], keys_per_user=1), "records_per_key must"),
         (lambda: bounded([1], keys_per_user=1), "require keys"),
-        (lambda: bounded([1], [1], records_per_user=1), "goes without keys"),
+        (lambda: bounded([1], [1], records_per_user=1), "must be left out with keys"),
         (lambda: bounded(np.zeros(2, complex), records_per_user=1), "users must be"),
         (lambda: bounded(np.zeros((2, 2), int), records_per_user=1), "users must have"),
         (

@@ -304,7 +304,7 @@ LAPLACE = '[[events]]\ntype = "Laplace"\nsensitivity = 1\n'
         ("", "events must be a list"),
         ("events = 3", "events must be a list"),
         ("events = [3]", "event 1 must be a table, got int"),
-        ("a = 1\nevents = []", "'a' is no field of FILE"),
+        ("a = 1\nevents = []", "'a' is not a field of FILE"),
         ("[[events]]\nsigma = 1", "event 1: type must be one of ApproximateDP, "),
         ('[[events]]\ntype = "os.system"', "event 1: type must be one of"),
         (LAPLACE, "event 1: LaplaceEvent must have scale"),
@@ -317,7 +317,10 @@ LAPLACE = '[[events]]\ntype = "Laplace"\nsensitivity = 1\n'
         (LAPLACE + 'scale = "1/0"', "event 1: scale must be a number"),
         (LAPLACE + 'scale = "2*3"', "event 1: scale must be a number"),
         (LAPLACE + "scale = 1e99999999", "event 1: scale must have at most"),
-        (LAPLACE + "scale = 1\nsigma = 1", "event 1: 'sigma' is no field of Laplace"),
+        (
+            LAPLACE + "scale = 1\nsigma = 1",
+            "event 1: 'sigma' is not a field of Laplace",
+        ),
         (LAPLACE + "scale = 1\ncount = 0", "event 1: count must be"),
         (LAPLACE + "scale = 1\ncount = 1.5", "event 1: count must be"),
         (
@@ -356,7 +359,7 @@ def test_a_bad_file_is_one_line_that_names_the_rule(
         ("{", "FILE must be valid JSON (at line 1, column 2)"),
         ("[]", "FILE must be a table, got list"),
         ('{"delta": NaN}', "numbers must be finite, got NaN"),
-        ('{"delta": 1, "delta": 2}', "'delta' must be there only once"),
+        ('{"delta": 1, "delta": 2}', "'delta' must be given only once"),
         ('{"delta": ' + "9" * 5000 + "}", "a number is too long"),
         ('{"format": "fastdp statement"}', "text must be a JSON object"),
         ("[" * 100_000, "FILE is nested too deeply"),
@@ -501,7 +504,7 @@ def test_counts_take_the_other_events_into_account(ask: Any) -> None:
     assert set(found) == {"privacy loss", "Renyi", "zCDP", "tCDP"}
     refused = ask(MIXED, *options[:-1], "0.01")["readings"]
     assert {r["kind"] for r in refused} == {"refused"}
-    assert any("exceed the target by themselves" in r["what"] for r in refused)
+    assert any("alone exceed the target" in r["what"] for r in refused)
 
 
 def test_a_rate_within_a_nested_event_and_a_target_in_delta(ask: Any) -> None:
@@ -654,13 +657,17 @@ def test_iterations_with_lists_and_what_is_solved_for_in_them(ask: Any) -> None:
     ("old", "new", "message"),
     [
         ("clients = 10_000", "clients = 0", "event 1: clients must be"),
-        ("clients = 10_000", "people = 9", "event 1: 'people' is no field of Shuffled"),
+        (
+            "clients = 10_000",
+            "people = 9",
+            "event 1: 'people' is not a field of Shuffled",
+        ),
         ("clients = 10_000", "", "event 1: Shuffled must have clients"),
         ('"1/2"', "400", "event 1: local_epsilon must be"),
         ("= true", "= false", "event 2: last_iterate_only must be True"),
         ("smoothness = 1", "smoothness = 100", "event 2: step_size must be <="),
         ('"replace_one"', '"replace_special"', "must be REPLACE_ONE for Shuffled"),
-        ("NoisySGD", "ContractiveIteration", "event 2: 'records' is no field"),
+        ("NoisySGD", "ContractiveIteration", "event 2: 'records' is not a field"),
     ],
 )
 def test_a_condition_that_is_not_met_is_named(

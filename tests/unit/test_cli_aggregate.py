@@ -224,7 +224,7 @@ def test_what_is_public_is_refused_before_the_file_is_opened(
         (PEOPLE[:4], "--records must be given with --unit: at most how many records"),
         (
             [*PEOPLE[:2], "--records", "2"],
-            "--groups must be given with --unit and --by",
+            "--groups must be given if --unit and --by",
         ),
     ],
 )

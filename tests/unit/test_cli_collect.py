@@ -418,8 +418,11 @@ class TestNothingLeaks:
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         for content, rule in (
-            (f"{SECRET}\n{SECRET}\n", "hold each name once, number 2 is number 1"),
-            (f"{SECRET}\n\nb\n", "hold no empty name, number 2 is"),
+            (
+                f"{SECRET}\n{SECRET}\n",
+                "have each name once: those at positions 1 and 2",
+            ),
+            (f"{SECRET}\n\nb\n", "not contain an empty name, got one at position 2"),
             (b"\xff" + SECRET.encode(), "be UTF-8 text"),
         ):
             file = write_csv(tmp_path / "names.txt", content)

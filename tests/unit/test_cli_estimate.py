@@ -289,7 +289,7 @@ class TestRefusals:
         else:
             write_parquet(path, {"report": pa.array([1], "uint8")})
             error = self.refused(capsys, path)
-            assert "REPORTS must be described as 'fastdp reports'" in error
+            assert "REPORTS must have a description of 'fastdp reports'" in error
 
     @pytest.mark.parametrize(
         ("old", "new", "message"),
@@ -297,8 +297,8 @@ class TestRefusals:
             ('"version": 1', '"version": 2', "of format version 1, got 2"),
             ('"version": 1', '"version": "x"', "of format version 1, got another"),
             ('"version": 1', '"release": 1', "of format version 1, got another"),
-            ("fastdp reports", "other reports", "must be described as"),
-            ('"version": 1,', '"version": 1', "must be described as"),
+            ("fastdp reports", "other reports", "must have a description of"),
+            ('"version": 1,', '"version": 1', "must have a description of"),
             ("randomized-response", "guess", "damaged description"),
             ('"p"', '"q"', "damaged description"),
             ('"p": "', '"p": "-', "damaged description"),
@@ -374,7 +374,9 @@ class TestRefusals:
         if cell == '"':
             assert "row 5 of" in error or "not a valid csv table" in error
         else:
-            assert "must hold integers in [0, 255] in column 'report', row 5" in error
+            assert (
+                "must hold integers in [0, 255] in column 'report', but row 5" in error
+            )
 
     @pytest.mark.parametrize("cell", ["", "0", "0g", "000", " 0", "1 ", "\u0661"])
     @pytest.mark.parametrize("mechanism", ["unary-encoding", "local-hashing"])

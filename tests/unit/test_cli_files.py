@@ -268,7 +268,7 @@ class TestFolders:
         )
         assert release(folder, tmp_path / "o.csv", "--column", "n", *EXACT) == 2
         line = said()
-        assert "the same columns and types in all files, b.parquet has others" in line
+        assert "the same columns and types in all files, but b.parquet differs" in line
 
     def test_what_a_folder_cannot_be(
         self, tmp_path: Path, said: Callable[[], str]
@@ -277,7 +277,7 @@ class TestFolders:
         folder.mkdir()
         output = tmp_path / "out.csv"
         assert release(folder, output, "--column", "n", *EXACT) == 2
-        assert "must hold files that end in .parquet" in said()
+        assert "must have files that end in .parquet" in said()
         self.write(folder, {"a.parquet": [1]})
         csv = ["--input-format", "csv", "--column", "n", *EXACT]
         assert release(folder, output, *csv) == 2
@@ -389,9 +389,9 @@ class TestStreams:
         source = str(write(tmp_path / "in.csv"))
         ledger = ["--ledger", "b.db", "--budget", "b", "--label", "l"]
         assert main(["release", source, "-o", "-", *ledger, *COUNT]) == 2
-        assert "--output must be a file of this machine with --ledger" in said()
+        assert "--output must be a file on this machine with --ledger" in said()
         assert main(["release", source, "-o", "-", "--json", *COUNT]) == 2
-        assert "--json must be left out where --output is standard output" in said()
+        assert "--json must be left out if --output is standard output" in said()
         collect = ["--column", "k", "--categories", "a,b", "--epsilon", "1"]
         assert main(["collect", source, "-o", "-", *collect]) == 2
         assert "--output must be a file for reports in CSV" in said()
@@ -430,7 +430,7 @@ class TestUris:
         assert main(["release", source, "-o", str(folder / "in.csv"), *COUNT]) == 2
         assert "--output must be another file than INPUT" in refusal(capsys)
         assert main(["release", "file://other/in.csv", "-o", output, *COUNT]) == 2
-        assert "INPUT must name no other machine" in refusal(capsys)
+        assert "INPUT must not name another machine" in refusal(capsys)
 
     @pytest.mark.parametrize("form", FORMS)
     def test_every_form_elsewhere(
@@ -490,7 +490,7 @@ class TestUris:
         ledger = ["--ledger", "b.db", "--budget", "b", "--label", "l"]
         line = ["release", "far://in.csv", "-o", "far://out.csv", *ledger, *COUNT]
         assert main(line) == 2
-        assert "--output must be a file of this machine with --ledger" in said()
+        assert "--output must be a file on this machine with --ledger" in said()
         require_only(elsewhere, "in.csv")
 
     def test_schemes_that_nothing_knows(
@@ -772,9 +772,9 @@ class TestFormulas:
         source = write(tmp_path / "in.csv")
         escape = "--escape-formulas"
         assert release(source, tmp_path / "out.parquet", escape, *COUNT) == 2
-        assert "--escape-formulas must come with text that is kept" in said()
+        assert "--escape-formulas must come with a text column" in said()
         plain = [escape, "--column", "n", *EXACT]
         assert release(source, tmp_path / "out.csv", *plain) == 2
-        assert "--escape-formulas must come with text that is kept" in said()
+        assert "--escape-formulas must come with a text column" in said()
         assert main(["estimate", str(source), escape]) == 2
         assert "--escape-formulas must come with" in said()

@@ -280,7 +280,10 @@ class TestNothingLeaks:
         for option in ("--ask", "--candidates"):
             assert main(["estimate", "never.csv", option, str(names)]) == 2
             error = capsys.readouterr().err
-            assert f"{option} must hold each name once, number 2 is" in error
+            assert (
+                f"{option} must have each name once: those at positions 1 and 2"
+                in error
+            )
             assert SECRET not in error
 
 
@@ -354,7 +357,7 @@ class TestUsage:
             ("mean", ["--consistent"], "--consistent must be left out"),
             ("mean", ["--names", "a"], "--ask or --names must be left out"),
             ("hadamard", [], "--ask or --names must be given"),
-            ("hadamard", ["--names", "a,,b"], "--names must hold no empty name"),
+            ("hadamard", ["--names", "a,,b"], "--names must not contain an empty name"),
             ("hunt", ["--names", "a"], "--ask or --names must be left out"),
             ("rappor", [], "--candidates must be given"),
             ("rappor", ["--names", "a"], "--ask or --names must be left out"),

@@ -241,27 +241,35 @@ def test_text_files_and_files_of_keys(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("count = true", "cout = true", "tables.by_region.cout is no word of a plan"),
+        (
+            "count = true",
+            "cout = true",
+            "tables.by_region.cout is not an entry of a plan",
+        ),
         ("count = true", "cout = true", "did you mean count?"),
         ("count = true", "count = 1", "plan.toml: tables.by_region: count must be a"),
         ("bounds = { cost = [0, 100] }", "", "by_region: bounds must be given for"),
         ("bounds = { cost = [0, 100] }", "bounds = { cost = [9, 1] }", "low < high"),
         ("epsilon = 1e4\n", "", "tables.total: exactly one of epsilon and rho"),
-        ("unit =", "unit_ =", "unit_ is no word of a plan: did you mean unit?"),
-        ("source =", "epsilon = 1\nsource =", "epsilon must be said in each table"),
+        ("unit =", "unit_ =", "unit_ is not an entry of a plan: did you mean unit?"),
+        ("source =", "epsilon = 1\nsource =", "epsilon must be given in each table"),
         ("groups = 2, records = 4", "groups = 2", "unit: records must be given"),
-        ("groups = 2, records", "group = 2, records", "unit.group is no word"),
+        ("groups = 2, records", "group = 2, records", "unit.group is not an entry"),
         ('unit = { column = "who", ', "unit = { ", "unit.column must be given"),
         ('"2026"]', "2026]", "budgets must be a text, got 2026"),
         ('label = "visits/{week}"', "", "budgets and label must be given together"),
         ('output = "total.parquet"', "", "tables.total.output must be given"),
         ('"total.parquet"', '"total.xls"', "tables.total.output must end in .csv"),
         ('"total.parquet"', '"by_region_{week}.csv"', "must be another file than"),
-        ('"total.parquet"', '"s3://b/total.csv"', "must be a file of this machine"),
+        ('"total.parquet"', '"s3://b/total.csv"', "must be a file on this machine"),
         ('"total.parquet"', '"in.parquet"', "must be another file than"),
-        ("{week}", "{month}", "names {month}: say --set month=..."),
+        ("{week}", "{month}", "contains {month}: give --set month=..."),
         ("units = true", "units = ", "plan.toml must be TOML"),
-        ("units = true", "unit = 'row'\nunits = true", "tables must hide one unit"),
+        (
+            "units = true",
+            "unit = 'row'\nunits = true",
+            "tables must have the same unit",
+        ),
         ("level = 0.5", "level = 2", "tables.total: level must be"),
     ],
 )
@@ -284,7 +292,7 @@ def test_options_that_the_file_says_are_refused(folder: Path, capsys: Any) -> No
         assert plan(PLAN, *WEEK, *option) == 2
         assert "must be left out with --plan" in capsys.readouterr().err
     assert plan(PLAN) == 2
-    assert "say --set week=..." in capsys.readouterr().err
+    assert "give --set week=..." in capsys.readouterr().err
     assert plan(PLAN, *WEEK, "--set", "day=1") == 2
     assert "--set day=... must be used" in capsys.readouterr().err
     assert main(["aggregate", "--count", "--rows-are", "row", "--epsilon", "1"]) == 2

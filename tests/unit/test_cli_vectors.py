@@ -98,8 +98,8 @@ def test_no_cell_stops_the_command_or_shows(
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        (["--columns", "a,a"], "--columns must hold each name once"),
-        (["--columns", "a,,b"], "--columns must hold no empty name"),
+        (["--columns", "a,a"], "--columns must have each name once"),
+        (["--columns", "a,,b"], "--columns must not contain an empty name"),
         (["--words", "1"], "words must be in"),
         (["--epsilon", "0"], "epsilon must be"),
         (["--bounds", "0,1"], "--bounds must be left out"),

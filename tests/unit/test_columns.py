@@ -204,7 +204,7 @@ def test_rows_with_nulls_and_wrong_rows() -> None:
     with_null = pl.DataFrame({"a": [1, None], "b": [2.5, 3.0]})
     plain = np.array([[1.0, 2.5], [0.0, 3.0]])
     assert np.array_equal(m.clip(with_null), m.clip(plain))
-    with pytest.raises(ParameterError, match="rows of one length"):
+    with pytest.raises(ParameterError, match="rows of equal length"):
         m.release([[1.0, 2.0], [3.0]])
     with pytest.raises(ParameterError, match=r"shape \(n, 2\)"):
         m.release([1.0, 2.0])

@@ -289,8 +289,12 @@ def test_lists_of_events_become_tuples():
         (lambda: ZCDPEvent(-1), ParameterError, "rho"),
         (lambda: ZCDPEvent(1, xi=-1), ParameterError, "xi"),
         (lambda: TCDPEvent(rho=1, omega=1), ParameterError, "omega"),
-        (lambda: RDPEvent(orders=(), epsilons=()), ParameterError, "one length"),
-        (lambda: RDPEvent(orders=(2, 3), epsilons=(1,)), ParameterError, "one length"),
+        (lambda: RDPEvent(orders=(), epsilons=()), ParameterError, "the same length"),
+        (
+            lambda: RDPEvent(orders=(2, 3), epsilons=(1,)),
+            ParameterError,
+            "the same length",
+        ),
         (
             lambda: RDPEvent(orders=(3, 2), epsilons=(1, 1)),
             ParameterError,
@@ -308,12 +312,12 @@ def test_lists_of_events_become_tuples():
         (
             lambda: PrivacyLossEvent(losses=(), probabilities=()),
             ParameterError,
-            "one length",
+            "the same length",
         ),
         (
             lambda: PrivacyLossEvent(losses=(1,), probabilities=(0.5, 0.5)),
             ParameterError,
-            "one length",
+            "the same length",
         ),
         (
             lambda: PrivacyLossEvent(losses=(2, 1), probabilities=(0.5, 0.5)),

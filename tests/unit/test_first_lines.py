@@ -213,7 +213,7 @@ REFUSALS: dict[str, tuple[Callable[[], Any], str]] = {
     "text": (lambda: laplace.release(pd.Series(["a"])), "a column of integers"),
     "a name that comes twice": (
         lambda: fastdp.RandomizedResponse.from_epsilon(1, categories=["a", "b", "a"]),
-        "each name once: number 2 is number 0 again, 'a'",
+        "each name once: numbers 0 and 2 are both 'a'",
     ),
     "numbers for names": (
         lambda: browsers.release([1, 2]),
@@ -251,7 +251,7 @@ REFUSALS: dict[str, tuple[Callable[[], Any], str]] = {
                 )
             )
         ),
-        "ADD_OR_REMOVE_ONE.*; the DiscreteLaplaceEvent has .*REPLACE_ONE",
+        "ADD_OR_REMOVE_ONE.*, the DiscreteLaplaceEvent has .*REPLACE_ONE",
     ),
     "too much": (
         lambda: accounting.PureFilter(Fraction(1, 2)).spend(laplace),

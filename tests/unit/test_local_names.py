@@ -228,8 +228,8 @@ def test_values_of_another_type_are_refused_without_a_value(
     [
         (["a"], None, r"number of categories must be in \[2"),
         ([], None, r"number of categories must be in \[2"),
-        (["a", "b", "a"], None, "each name once: number 2 is number 0 again, 'a'"),
-        ([3, 4, 3], None, "each name once: number 2 is number 0 again, '3'"),
+        (["a", "b", "a"], None, "each name once: numbers 0 and 2 are both 'a'"),
+        ([3, 4, 3], None, "each name once: numbers 0 and 2 are both '3'"),
         (["a", 1], None, "all str or all int; got int, str"),
         ([1.0, 2.0], None, "all str or all int; got float"),
         ([True, False], None, "all str or all int; got bool"),
@@ -250,13 +250,15 @@ def test_bad_names_are_refused(kind: Any, names: Any, other: Any, rule: str) -> 
 
 def test_packed_bits_have_no_names() -> None:
     two = fastdp.RandomizedResponse.from_epsilon(1, categories=["no", "yes"])
-    with pytest.raises(ParameterError, match="packed goes without names"):
+    with pytest.raises(
+        ParameterError, match="packed must be False if categories are names"
+    ):
         two.release(np.zeros(2, np.uint8), packed=True)
 
 
 def test_several_bits_a_user_are_refused_with_the_reason() -> None:
     m = fastdp.UnaryEncoding.from_epsilon(1, categories=4)
-    with pytest.raises(DTypeError, match=r"several bits .* RandomizedResponse"):
+    with pytest.raises(DTypeError, match=r"several bits.* RandomizedResponse"):
         m.release(np.zeros((3, 4), bool))
 
 

@@ -1,4 +1,4 @@
-"""Two pandas columns of one call have one index: pandas and arrays pair alike."""
+"""Two pandas columns of one call have the same index: pandas and arrays pair alike."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fastdp.testing import FixedStream
 pd = pytest.importorskip("pandas")
 
 N = 4
-DRAWN: dict[str, Any] = {"stream": FixedStream("one index")}
+DRAWN: dict[str, Any] = {"stream": FixedStream("the same index")}
 BOUNDS: dict[str, Any] = {"bounds": (0, 5), **DRAWN}
 ONE: dict[str, Any] = {"epsilon": 1}
 OPEN: dict[str, Any] = {"epsilon": 1, "delta": 1e-6, **DRAWN}
@@ -104,9 +104,11 @@ def test_columns_of_other_indexes_are_refused(call: Callable[..., object]) -> No
         pd.Series([4, 3, 2, 1], index=["a", "b", "c", "d"]),
         pd.Series([4, 3, 2, 1], index=[0, 1, 2, 2]),
     ):
-        with pytest.raises(ParameterError, match="must have one index: align them"):
+        with pytest.raises(
+            ParameterError, match="must have the same index: align them"
+        ):
             call(x, by)
-        call(by, by + 1)  # one index, whatever it is
+        call(by, by + 1)  # the same index, whatever it is
         call(x, by.to_numpy())  # by place
 
 

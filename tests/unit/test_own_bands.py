@@ -71,7 +71,7 @@ def test_coefficients_that_grow_would_be_charged_too_little():
     c = np.array([[1, 0, 0], [0, 1, 0], [3, 0, 1]])
     bound = participation_sensitivity(c, participations=2, separation=1)
     assert moved <= bound**2
-    with pytest.raises(ParameterError, match="do not grow"):
+    with pytest.raises(ParameterError, match="must not increase"):
         matrix_mechanism("banded", 3, bands=column.tolist())
 
 
@@ -189,5 +189,5 @@ def test_bad_searches():
             optimized_bands(steps, bands=bands)
     with pytest.raises(DTypeError, match="bands"):
         optimized_bands(10, bands=2.0)
-    with pytest.raises(ParameterError, match="only there"):
+    with pytest.raises(ParameterError, match="left out with others"):
         matrix_mechanism("tree", 10, bands=(1, 0.5))

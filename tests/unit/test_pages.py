@@ -137,7 +137,7 @@ def test_data_can_be_asked_for_again_and_overwrite_nothing(
     capsys.readouterr()
     (folder / "visits.csv").write_text("another\n")
     assert main(["demo", "--data", str(folder)]) != 0
-    assert "there already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
     assert (folder / "visits.csv").read_text() == "another\n"
 
 

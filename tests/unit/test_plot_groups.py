@@ -176,7 +176,7 @@ def test_refusals_of_chances() -> None:
         keys_per_user=1,
         neighboring_relation=NeighboringRelation.REPLACE_ONE,
     )
-    with pytest.raises(ParameterError, match="one neighboring relation"):
+    with pytest.raises(ParameterError, match="the same neighboring relation"):
         plot.keep_probability([BEST, replaced])
     with pytest.raises(ParameterError, match="must not be empty"):
         plot.keep_probability([])
@@ -211,7 +211,7 @@ def test_running_totals_and_their_plans():
     (axes,) = plot.running(shown, plans[0], label="registrations").axes
     np.testing.assert_array_equal(axes.lines[0].get_ydata(), shown)
     assert "rho 0.5" in axes.get_title()
-    with pytest.raises(ParameterError, match="one rho"):
+    with pytest.raises(ParameterError, match="the same rho"):
         plot.prefix_errors([plans[0], fastdp.Counter.from_rho(1, steps=32)])
     with pytest.raises(DTypeError, match="Counter"):
         plot.prefix_errors([3])

@@ -39,7 +39,7 @@ def test_worst_variances() -> None:
     "wrong", [[3], [LM.from_epsilon(1, bounds=(0, 1), dimension=2)]]
 )
 def test_other_mechanisms_are_refused(wrong: Any) -> None:
-    with pytest.raises(DTypeError, match="one number a user"):
+    with pytest.raises(DTypeError, match="one number per user"):
         plot.local_variance(wrong)
     with pytest.raises(ParameterError, match="empty"):
         plot.local_variance([])
@@ -71,7 +71,7 @@ def test_several_means() -> None:
     assert points(axes)[:, 1] == pytest.approx(est.mean)
     with pytest.raises(ParameterError, match="names must have the length 3"):
         plot.local_means(est, ["a"])
-    with pytest.raises(ParameterError, match="one number a user"):
+    with pytest.raises(ParameterError, match="one number per user"):
         plot.local_means([est, est])
     for wrong in ([], [3], [est.mean]):
         with pytest.raises(DTypeError, match="MeanEstimate"):

@@ -25,7 +25,7 @@ HELD = ["abc"] * 5000 + ["xyz"] * 3000 + [f"{n:03d}" for n in range(1000)] * 2
         ({"bits": 0}, "bits must be"),
         ({"bits": 2048}, "bits must be"),
         ({"groups": 1}, "groups must be at least 2"),
-        ({"groups": 2}, "take more groups"),
+        ({"groups": 2}, "groups must be larger"),
         ({"groups": 0}, "groups must be"),
         ({"most": 0}, "most must be"),
         ({"beta": 0}, "beta must be"),

@@ -107,7 +107,7 @@ def test_what_is_shown():
     assert contains(text, 2)
     assert contains(fastdp.count([], unit="row", epsilon=1, level=SURE), 0)
     plan = fastdp.Plan(unit="row", count=True, mean="x", bounds={"x": (0, 1)}, rho=1)
-    with pytest.raises(fastdp.FastDPError, match="of a plan that asks one statistic"):
+    with pytest.raises(fastdp.FastDPError, match="only for a plan with one statistic"):
         _ = plan.release({"x": [1.0]}).value
 
 
@@ -330,17 +330,26 @@ NO_DELTA = "delta must be given for by without keys"
         (lambda: fastdp.mean([1], bounds=(0, 1), by=[1], **ONE), NO_DELTA),
         (lambda: fastdp.count([1], delta=1e-6, **ONE), "delta must be left out"),
         (lambda: fastdp.count([1], delta=1e-6, **LISTED), "delta must be left out"),
-        (lambda: fastdp.count([1], keys=[1], **ONE), "keys goes with by"),
-        (lambda: fastdp.count([1], by=[1], keys=[], **ONE), "keys must be one group"),
-        (lambda: fastdp.count([1], by=[1], keys=[1, 1], **ONE), "none twice or null"),
-        (lambda: fastdp.count([1], by=[1], keys=[1, None], **ONE), "none twice"),
+        (lambda: fastdp.count([1], keys=[1], **ONE), "keys requires by"),
+        (
+            lambda: fastdp.count([1], by=[1], keys=[], **ONE),
+            "keys must list at least one group",
+        ),
+        (
+            lambda: fastdp.count([1], by=[1], keys=[1, 1], **ONE),
+            "without duplicates or nulls",
+        ),
+        (
+            lambda: fastdp.count([1], by=[1], keys=[1, None], **ONE),
+            "without duplicates",
+        ),
         (
             lambda: fastdp.count([1], by=[np.array([1]), [2]], keys=[1], **ONE),
             "keys must be a dict with a list for each of key, key_",
         ),
         (
             lambda: fastdp.count([1], by=np.array([1]), keys=["a"], **ONE),
-            "keys must be of",
+            "keys must have the type of",
         ),
         (
             lambda: fastdp.count([1], by=[1, 2], keys=[1], **ONE),

@@ -147,12 +147,16 @@ def test_failing_statistics_count_as_the_default_unseen() -> None:
     [
         (DTypeError, {"records": [1, 2]}, "records must be an ndarray or a sequence"),
         (DTypeError, {"records": 3}, "records must be"),
-        (ParameterError, {"records": ()}, "records must be arrays of one length"),
-        (ParameterError, {"records": np.array(3)}, "records must be arrays of one"),
+        (ParameterError, {"records": ()}, "records must be arrays of the same length"),
+        (
+            ParameterError,
+            {"records": np.array(3)},
+            "records must be arrays of the same",
+        ),
         (
             ParameterError,
             {"records": (np.ones(3), np.ones(4))},
-            "records must be arrays of one length",
+            "records must be arrays of the same length",
         ),
         (DTypeError, {"statistic": 3}, "statistic must be callable"),
         (ParameterError, {"keys": ["a"]}, r"keys must have shape \(4,\)"),

@@ -104,7 +104,9 @@ def contractive_iteration(
     if contractions is not None:
         c = _numbers("contractions", contractions)
     if not len(s) == len(sd) == len(c):
-        raise ParameterError("shifts, sigmas and contractions must have one length")
+        raise ParameterError(
+            "shifts, sigmas and contractions must have the same length"
+        )
     if min(s) < 0 or max(s) == 0:
         raise ParameterError("shifts must be >= 0 and not all 0")
     if min(sd) <= 0:
@@ -320,8 +322,8 @@ def require_last_iterate(last_iterate_only: bool) -> None:
         )
     if not last_iterate_only:
         raise ParameterError(
-            "last_iterate_only must be True: where other iterates are released, each "
-            "step is charged in full by an accountant"
+            "last_iterate_only must be True: if other iterates are "
+            "released, charge each step in full with an accountant"
         )
 
 

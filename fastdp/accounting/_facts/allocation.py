@@ -47,13 +47,15 @@ class AllocationFacts(Facts[RandomAllocationEvent]):
         inner = self.event.event
         if relation_of(inner) is not NeighboringRelation.ADD_OR_REMOVE_ONE:
             raise UnsupportedEventError(
-                "a random allocation has a bound for ADD_OR_REMOVE_ONE alone: state "
-                f"what one record more changes in a step; got {self.event!r}"
+                "a random allocation needs an event for "
+                "ADD_OR_REMOVE_ONE: state the effect of one record that "
+                f"is added or removed in a step; got {self.event!r}"
             )
         if inner.group_size > 1:
             raise UnsupportedEventError(
-                "the event in a random allocation must be about single records: state "
-                f"the group around the allocation; got {self.event!r}"
+                "the event in a random allocation must be about single "
+                "records: put the allocation inside a GroupEvent "
+                f"instead; got {self.event!r}"
             )
         return facts_of(inner)
 

@@ -240,7 +240,7 @@ def facts_of(event: Event) -> Facts[Event]:
     """
     kind = _ENTRIES.get(type(event))
     if kind is None:
-        raise UnsupportedEventError(f"no facts are known of {event!r}")
+        raise UnsupportedEventError(f"no accountant supports the event {event!r}")
     facts = kind.of(event)
     if facts.pure() != 0:
         return facts

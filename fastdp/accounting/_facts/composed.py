@@ -84,7 +84,8 @@ def _group_of(event: Event, size: int) -> Event:
     inner = event
     if isinstance(event, _AllocatedBlock) and size > 1:
         raise UnsupportedEventError(
-            "selected must be 1 within a group: blocks of steps differ between records"
+            "selected must be 1 inside a group: otherwise each record "
+            "has its own blocks of steps"
         )
     if isinstance(event, GroupEvent):
         inner, size = event.event, size * event.size
@@ -156,8 +157,8 @@ class ComposedFacts(Facts[Event]):
         )
         if found is None:
             raise UnsupportedEventError(
-                "a composition within a sample must be of Gaussian noise alone, or "
-                f"a single step, got {self.event!r}"
+                "a composition inside a sample must have a single step, "
+                f"or only Gaussian noise, got {self.event!r}"
             )
         return found
 

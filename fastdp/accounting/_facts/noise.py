@@ -198,7 +198,7 @@ class TruncatedDiscreteLaplaceFacts(Facts[TruncatedDiscreteLaplaceEvent]):
         if self.delta(e) <= delta:
             return float_up(e)
         raise self.refusal(
-            f"delta {float_up(delta)!r} is below that at every epsilon of"
+            f"delta {float_up(delta)!r} is smaller than the delta, at every epsilon, of"
         )
 
     def delta(self, epsilon: Fraction) -> float:

@@ -64,17 +64,19 @@ class _Sample(Facts[Kind]):
         inner = self._inner()
         if inner is None and self._leaves_none():
             raise UnsupportedEventError(
-                f"{self._what} has no bound for ADD_OR_REMOVE_ONE where data with one "
-                "record less have no such sample: state a larger source_dataset_size, "
-                f"or the sample for REPLACE_ONE; got {self.event!r}"
+                f"{self._what} has no bound for ADD_OR_REMOVE_ONE if data "
+                "with one record fewer have no such sample: state a "
+                "larger source_dataset_size, or use REPLACE_ONE for the "
+                f"sample; got {self.event!r}"
             )
         if inner is None:
             own = relation_of(self.event.event)  # type: ignore[attr-defined]
             raise UnsupportedEventError(
-                f"{self._what} has no bound for {relation_of(self.event).name} around "
-                f"an event for {own.name} and a group_size of {self.event.group_size}: "
-                "state the event inside for ADD_OR_REMOVE_ONE and the sample for "
-                f"another relation, or both for one; got {self.event!r}"
+                f"{self._what} for {relation_of(self.event).name} has no "
+                f"bound around an event for {own.name} with group_size "
+                f"{self.event.group_size}: use ADD_OR_REMOVE_ONE for the "
+                "event inside, or the same relation for both; got "
+                f"{self.event!r}"
             )
         return inner, self._rate()
 
@@ -451,7 +453,7 @@ class ReplacementFacts(_Sample[SampledWithReplacementEvent]):
             self.event.source_dataset_size, self.event.sample_size, _LEAST_DRAWS
         )
         if len(weights) > _MOST_DRAWS:
-            raise self.refusal("a record is drawn too often to be told apart in")
+            raise self.refusal("a record may be drawn too often for a bound in")
         return listed_samples.drawn(
             weights,
             rest,

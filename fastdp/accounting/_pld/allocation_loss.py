@@ -240,7 +240,8 @@ class AllocationFamily(Family):
         """Return the step of a sample of the whole epoch."""
         if fixed:
             raise UnsupportedEventError(
-                "a random allocation on a subset of fixed size has no known pair"
+                "no dominating pair is known for a random allocation on "
+                "a subset of fixed size"
             )
         removal, addition = (
             self._sided(side, removal, rate)

@@ -188,7 +188,7 @@ class Composition:
         """Return K(theta) with its error bound, as at any order; the mean is left 0."""
         value, error = self.cumulants_at(np.array([theta]))
         if value[0] == math.inf:
-            raise OverflowError("K is too large")
+            raise OverflowError("the cumulant K is too large for doubles")
         return Tilt(float(value[0]), float(error[0]), 0.0, 0.0)
 
     def log_envelope(self, theta: float, y: Floats) -> Floats:

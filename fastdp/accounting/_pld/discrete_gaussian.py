@@ -100,7 +100,7 @@ class DiscreteGaussianLoss(Loss):
             return _TiltedWide(self, theta)
         value, error = self.cumulants(np.array([theta]))
         if theta * self.shift > 1e6:
-            raise OverflowError("too large a tilt")
+            raise OverflowError("the tilt is too large")
         v, place = float(self.variance), self.shift * (1 + theta)
         reach = _REACH * math.sqrt(v) + 4
         x = np.arange(math.floor(place - reach), math.ceil(place + reach) + 1.0)

@@ -284,7 +284,9 @@ def _number(name: str, value: object) -> float:
     try:
         return float(value)
     except OverflowError:
-        raise ParameterError(f"{name} must be within doubles") from None
+        raise ParameterError(
+            f"{name} must be a number that a double can hold"
+        ) from None
 
 
 def _no_constant(name: str) -> float:
@@ -332,8 +334,8 @@ def law_of(steep: Floats, flat: Floats, step: float, pessimistic: bool) -> GridL
     rest = 1 - math.fsum([*mass.tolist(), infinite])
     if not pessimistic and rest < -_NEAR_ONE:  # the hulls are not one convex curve
         raise UnsupportedEventError(
-            "the two profiles' lower hulls must fit together at epsilon 0, which a "
-            "smaller interval may help"
+            "the lower hulls of the two profiles do not fit together at "
+            "epsilon 0: try a smaller interval"
         )
     mass[right.size] = max(rest, 0.0)
     if pessimistic:

@@ -280,7 +280,7 @@ def listed(step: Step, upper: bool, cells: int = _BULK) -> Atoms:
         return _atoms_of(loss.law(None, cells, upper, _LOG_TAIL), lost, upper)
     except OverflowError:
         raise UnsupportedEventError(
-            "the law of the event's privacy loss is not known by cells"
+            "no cells are known for the law of the event's privacy loss"
         ) from None
 
 

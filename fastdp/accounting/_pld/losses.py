@@ -166,7 +166,7 @@ class Loss(ABC):
         OverflowError
             The loss has no contour, or needs too many nodes.
         """
-        raise OverflowError("a loss without a contour")
+        raise OverflowError("this loss has no contour")
 
     def law(self, cost: Cost | None, cells: int, upper: bool, log_tail: float) -> Law:
         """Return the law in about `cells` cells, placed where a blur costs most.
@@ -178,7 +178,7 @@ class Loss(ABC):
         OverflowError
             The loss is not known by cells, or needs too many.
         """
-        raise OverflowError("a loss that is not known by cells")
+        raise OverflowError("no cells are known for this loss")
 
     def spacing(self) -> Fraction | None:
         """Return a number of which all losses are multiples, or None."""

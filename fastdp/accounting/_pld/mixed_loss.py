@@ -88,7 +88,7 @@ class _TiltedMixture(Tilted):
         value, error = loss.cumulants(np.array([theta]))
         self.cumulant, self.cumulant_error = float(value[0]), float(error[0])
         if not np.isfinite(self.cumulant):
-            raise OverflowError("K is too large")
+            raise OverflowError("the cumulant K is too large for doubles")
         self._parts: list[tuple[float, float, Tilted | None]] = []
         self.mean = 0.0
         for weight, part in zip(loss.weights, loss.parts, strict=True):

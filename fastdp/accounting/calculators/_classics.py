@@ -153,15 +153,16 @@ def parts_changed(assignment: str | None, relation: NeighboringRelation) -> int:
     if relation is NeighboringRelation.REPLACE_ONE:
         if assignment is None:
             raise ParameterError(
-                "assignment must be given for one record replaced: 'place' if the part "
-                "of a record depends on its public place alone, 'key' if on anything "
-                "of the record itself, which then leaves one part and enters another"
+                "assignment must be given if a record is replaced: "
+                "'place' if a record's part depends only on its public "
+                "position, 'key' if it depends on the record itself, "
+                "which then leaves one part and enters another"
             )
         return 1 if assignment == "place" else 2
     if relation is NeighboringRelation.ADD_OR_REMOVE_ONE and assignment == "place":
         raise ParameterError(
-            "assignment must be 'key' for one record more or less: the places of "
-            "other records move"
+            "assignment must be 'key' if a record is added or removed: "
+            "this moves the positions of other records"
         )
     return 1
 

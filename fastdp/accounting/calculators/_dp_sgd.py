@@ -236,8 +236,9 @@ def dp_sgd(
         largest_batch = _validate.integer("largest_batch", largest_batch, 1)
         if sampling != "poisson":
             raise ParameterError(
-                "largest_batch must be None but for Poisson batches: others have no "
-                f"proof for it, got sampling={sampling!r}"
+                "largest_batch must be None unless batches are Poisson "
+                "samples: it is proved only for these, got "
+                f"sampling={sampling!r}"
             )
     setting = _Setting(
         n,
@@ -274,7 +275,9 @@ def dp_sgd(
 def _one_of(name: str, value: object, other: str, instead: object) -> object:
     """Return the one that is given of two equivalent parameters."""
     if value is not None and instead is not None:
-        raise ParameterError(f"{name} and {other} say the same: give one of them")
+        raise ParameterError(
+            f"{name} and {other} state the same number: give only one of them"
+        )
     return instead if value is None else value
 
 
@@ -291,9 +294,10 @@ def _batch_of(sampling_rate: Real, records: int, *, whole: bool) -> Fraction:
     nearest = round(batch)
     if nearest < 1 or abs(batch - nearest) > batch / 10**9:
         raise ParameterError(
-            "sampling_rate must be a whole number of records over records where "
-            f"batches have a fixed size, got {_validate.shown(sampling_rate)} of "
-            f"{records}: give batch"
+            "sampling_rate times records must be a whole number if "
+            "batches have a fixed size, got "
+            f"{_validate.shown(sampling_rate)} times {records}: give "
+            "batch instead"
         )
     return Fraction(nearest)
 
@@ -328,7 +332,9 @@ def _check_sampling(sampling: str, assume_poisson: bool) -> None:
             f"assume_poisson must be a bool, got {type(assume_poisson).__name__}"
         )
     if assume_poisson and sampling != "shuffled":
-        raise ParameterError("assume_poisson must be False but for shuffled batches")
+        raise ParameterError(
+            "assume_poisson must be False unless sampling is 'shuffled'"
+        )
 
 
 @dataclass(frozen=True)
@@ -452,8 +458,9 @@ class _Setting:
             found = search("sigma", excess, guess, _SIGMAS, 1e-2, 1e-9)
         if found <= least:
             raise CalibrationError(
-                f"sigma must be > {least:.6g}, but any larger one meets the target: "
-                "give a smaller epsilon or delta, or sigma and no epsilon"
+                f"sigma must be > {least:.6g}, and every such sigma meets "
+                "the target: give a smaller epsilon or delta, or give "
+                "sigma instead of epsilon"
             )
         return Fraction(found)
 

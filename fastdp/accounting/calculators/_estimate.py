@@ -214,5 +214,5 @@ def largest_count(
             k = round(low * (high / low) ** share)
         k = min(max(k, low + 1), high - 1)
     if low == 0:
-        raise CalibrationError(f"{name} must be >= 1, but 1 exceeds the target")
+        raise CalibrationError(f"{name} must be >= 1, but even 1 exceeds the target")
     return low

@@ -99,8 +99,9 @@ class MatrixPlan:
         neighboring_relation = as_relation(neighboring_relation)
         if neighboring_relation is NeighboringRelation.ADD_OR_REMOVE_ONE:
             raise ParameterError(
-                "neighboring_relation must be REPLACE_SPECIAL or REPLACE_ONE: the "
-                "steps of the other records stay where they are"
+                "neighboring_relation must be REPLACE_SPECIAL or "
+                "REPLACE_ONE: only under these do the other records keep "
+                "their steps"
             )
         twice = neighboring_relation is NeighboringRelation.REPLACE_ONE
         size = Fraction(self.sensitivity) * (2 if twice else 1)
@@ -170,12 +171,14 @@ def matrix_mechanism(
     n = _validate.integer("steps", steps, 1, _factors.MOST_STEPS)
     k = _validate.integer("participations", participations, 1)
     if k > 1 and separation is None:
-        raise ParameterError("separation must be given with several participations")
+        raise ParameterError("separation must be given if participations > 1")
     gap = n if separation is None else _validate.integer("separation", separation, 1)
     k = min(k, -(-n // gap))
     own = _factors.checked_bands(strategy, bands, n)
     if (buffers is None) == (strategy == "blt"):
-        raise ParameterError("buffers must be given for 'blt', and only there")
+        raise ParameterError(
+            "buffers must be given with strategy 'blt', and left out with others"
+        )
     if strategy == "tree":
         sensitivity, rows = _tree(n, k, gap)
     elif buffers is not None:

@@ -161,8 +161,9 @@ def data_dependent_pate_divergence(
     at = _validate.exact("order", order)
     if at <= 1 or (noise == "laplace" and at.denominator != 1):
         raise ParameterError(
-            "order must be > 1, and whole for Laplace noise: its moments are of whole "
-            f"orders, got {_validate.shown(order)}"
+            "order must be > 1, and an integer for Laplace noise, whose "
+            "moments are known only at integers, got "
+            f"{_validate.shown(order)}"
         )
     gaps = (counts.max() - np.sort(counts)[:-1].astype(np.float64)).tolist()
     # The theorems bound the divergence from these votes to any neighbor's. Applied to
@@ -193,7 +194,7 @@ def vote_rows(votes: _Array, dimensions: int) -> _Array:
     rows = np.atleast_2d(votes)
     if rows.shape[0] == 0 or rows.shape[1] < 2:
         raise ParameterError(
-            "votes must be for one query or more of two labels or more"
+            "votes must have at least one query and at least two labels"
         )
     return rows
 

@@ -140,8 +140,8 @@ def private_tuning(
                 f"no finite Renyi divergence is known for {event!r}"
             )
         raise ParameterError(
-            "mean_runs, or gamma and eta, must leave a finite epsilon: these are too "
-            "many runs"
+            "mean_runs, or gamma and eta, must give fewer runs: this "
+            "many leave no finite epsilon"
         )
     orders, epsilons = zip(*rows, strict=True)
     table = RDPEvent(
@@ -153,7 +153,7 @@ def private_tuning(
 def _shape(law: str, eta: Real | None, mean_runs: Real | None) -> Fraction:
     """Return eta of the law of the number of runs."""
     if mean_runs is not None:
-        raise ParameterError("mean_runs must be left out but for law='poisson'")
+        raise ParameterError("mean_runs must be left out unless law='poisson'")
     known = {"geometric": Fraction(1), "logarithmic": Fraction(0)}
     if law == "negative binomial":
         shape = _validate.exact("eta", eta)
@@ -170,7 +170,7 @@ def _shape(law: str, eta: Real | None, mean_runs: Real | None) -> Fraction:
             f"got {law!r}"
         )
     if eta is not None:
-        raise ParameterError("eta must be left out but for law='negative binomial'")
+        raise ParameterError("eta must be left out unless law='negative binomial'")
     return known[law]
 
 

@@ -297,7 +297,7 @@ def event_of(content: object) -> Event:
     try:
         return kind(**{n: _field(content[n], names[n]) for n in names if n in content})
     except RecursionError:
-        raise ParameterError("events must not be nested that deeply") from None
+        raise ParameterError("events must not be nested so deeply") from None
 
 
 def _field(value: object, kind: object) -> object:

@@ -84,7 +84,7 @@ class ComposedEvent(Event):
         self._set("events", tuple(check_event("events", e) for e in self.events))
         if len({(relation_of(e), e.group_size) for e in self.events}) > 1:
             raise UnsupportedEventError(
-                "events must all have one neighboring_relation and group_size"
+                "events must all have the same neighboring_relation and group_size"
             )
 
     @property
@@ -177,13 +177,14 @@ class PoissonSampledEvent(_SampledEvent):
         whole, inside = relation_of(self), relation_of(self.event)
         if not whole is inside is add:
             raise UnsupportedEventError(
-                "largest_batch must be with ADD_OR_REMOVE_ONE for the sample and for "
-                f"the event inside, got {whole.name} around {inside.name}"
+                "largest_batch must come with ADD_OR_REMOVE_ONE for the "
+                f"sample and for the event inside, got {whole.name} "
+                f"around {inside.name}"
             )
         if self.group_size > 1:
             raise UnsupportedEventError(
-                "largest_batch must be around an event about single records: state the "
-                "group around the sample"
+                "largest_batch must come with an event about single "
+                "records: put the sample inside a GroupEvent instead"
             )
 
     def _follows(self, name: str) -> bool:

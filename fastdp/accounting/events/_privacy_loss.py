@@ -99,7 +99,9 @@ class PrivacyLossEvent(Event):
     def _check_law(self, name: str, other: str) -> None:
         losses, masses = getattr(self, name), getattr(self, other)
         if not losses or len(losses) != len(masses):
-            raise ParameterError(f"{name} and {other} must have one length, >= 1")
+            raise ParameterError(
+                f"{name} and {other} must have the same length, at least 1"
+            )
         # Doubles decide where they differ, and are faster to compare.
         apart = (np.diff(np.array(losses, dtype=np.float64)) > 0).all()
         if not apart and not increasing(losses):
@@ -109,8 +111,9 @@ class PrivacyLossEvent(Event):
             raise ParameterError(f"{other} must be > 0, and their sum <= 1")
         if _log_other_mass(losses, masses) > _LOG_MOST:
             raise ParameterError(
-                f"{other} times exp(-{name}) must add up to at most 1: a law of less "
-                "loss than there is (an optimistic estimate) is no bound"
+                f"{other} times exp(-{name}) must add up to at most 1: an "
+                "optimistic estimate, which understates the loss, is no "
+                "bound"
             )
 
     def __hash__(self) -> int:

@@ -127,7 +127,9 @@ class RDPEvent(Event):
         super().__post_init__()
         orders, epsilons = self.orders, self.epsilons
         if not orders or len(orders) != len(epsilons):
-            raise ParameterError("orders and epsilons must have one length, >= 1")
+            raise ParameterError(
+                "orders and epsilons must have the same length, at least 1"
+            )
         if orders[0] <= 1 or not increasing(orders):
             raise ParameterError("orders must be > 1 and increasing")
         if min(epsilons) < 0:
@@ -176,7 +178,7 @@ class TradeOffEvent(Event):
         super().__post_init__()
         x, f = self.false_positive_rates, self.false_negative_rates
         if len(x) < 2 or len(x) != len(f):
-            raise ParameterError("both rates must have one length, >= 2")
+            raise ParameterError("both rates must have the same length, at least 2")
         if x[0] != 0 or x[-1] != 1 or not increasing(x):
             raise ParameterError("false_positive_rates must increase from 0 to 1")
         if f[-1] != 0 or any(b < 0 or b > 1 - a for a, b in zip(x, f, strict=True)):

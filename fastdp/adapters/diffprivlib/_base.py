@@ -44,9 +44,9 @@ class Fresh:
             or isinstance(value, secrets.SystemRandom)
         ):
             raise DTypeError(
-                "random_state must be None (fresh randomness from the operating "
-                f"system), got {type(value).__name__}: whoever knows a seed knows the "
-                "noise"
+                "random_state must be None (fresh randomness from the "
+                f"operating system), got {type(value).__name__}: anyone "
+                "who knows a seed knows the noise"
             )
 
     def silent(self) -> bool:

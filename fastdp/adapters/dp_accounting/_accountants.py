@@ -58,7 +58,7 @@ class _Accountant(_Base):  # type: ignore[misc]
             if do_compose:
                 self._accountant.compose(ours, count)
             elif not self._accountant.supports(ours):
-                raise UnsupportedEventError(f"no bound is known of {ours!r}")
+                raise UnsupportedEventError(f"no bound is known for {ours!r}")
         except UnsupportedEventError as error:
             return self.CompositionErrorDetails(event, str(error))
         return None

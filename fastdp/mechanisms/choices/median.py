@@ -109,8 +109,9 @@ def smooth_median(
     first, last = points_within((low, high), step if real else None)
     if not (len(values) and first < last):
         raise ParameterError(
-            "values must have at least one record, and bounds hold two points of the "
-            f"grid, got {len(values)} records and bounds={bounds!r}"
+            "values must have at least one record, and bounds must "
+            f"contain two points of the grid, got {len(values)} records "
+            f"and bounds={bounds!r}"
         )
     m = SmoothSensitivity.from_epsilon(
         epsilon,

@@ -149,7 +149,9 @@ class SubsampleAggregate(Mechanism):
                 f"aggregate must be one of {', '.join(_AGGREGATES)}, got {aggregate!r}"
             )
         if (delta is None) == (aggregate == "mode"):
-            raise ParameterError('delta must be given with aggregate="mode", and only')
+            raise ParameterError(
+                'delta must be given with aggregate="mode", and left out with others'
+            )
         if granularity is None and aggregate == "mode":
             granularity = 1
         step = step_of(low, high, granularity)
@@ -356,7 +358,7 @@ def _columns(records: Any) -> list[_Array]:
         )
     lengths = {column.shape[:1] for column in columns}
     if len(lengths) != 1 or lengths == {()}:
-        raise ParameterError("records must be arrays of one length, one at least")
+        raise ParameterError("records must be arrays of the same length, at least 1")
     return list(columns)
 
 

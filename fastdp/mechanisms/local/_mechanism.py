@@ -101,8 +101,9 @@ class LocalMechanism(Mechanism, Generic[Estimate]):
             raise ParameterError("text must have a mechanism and reports")
         if content["mechanism"] != self.fingerprint:
             raise ParameterError(
-                f"text must have reports of the mechanism {self.fingerprint}, "
-                f"{type(self).__name__}: it names another one"
+                "text must have reports of the mechanism "
+                f"{self.fingerprint} ({type(self).__name__}), but it "
+                "names another one"
             )
         listed = content["reports"]
         listed = listed if isinstance(listed, list) else [listed]

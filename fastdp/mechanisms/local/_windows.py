@@ -64,12 +64,13 @@ class Windows:
     def __post_init__(self) -> None:
         if min(self.outside) < _LEAST:
             raise ParameterError(
-                "ratio must leave each code 2**33 of 2**64 words: a greater one gains "
-                "nothing"
+                "ratio must be smaller, so that each code gets at least "
+                "2**33 of the 2**64 words: a larger ratio gains nothing"
             )
         if any(a <= b for a, b in zip(self.inside, self.outside, strict=True)):
             raise ParameterError(
-                "ratio must leave a code of the window more of 2**64 words than another"
+                "ratio must be larger, so that a code of the window gets "
+                "more of the 2**64 words than another code"
             )
 
     @property

@@ -172,8 +172,8 @@ def _checked_names(categories: Any) -> Names:
         for place, name in enumerate(names):
             if seen.setdefault(name, place) != place:
                 raise ParameterError(
-                    f"categories must have each name once: number {place} is number "
-                    f"{seen[name]} again, {str(name)[:40]!r}"
+                    "categories must have each name once: numbers "
+                    f"{seen[name]} and {place} are both {str(name)[:40]!r}"
                 )
     checked: Names = names
     return checked

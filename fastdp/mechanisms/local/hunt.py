@@ -279,7 +279,7 @@ class Hunt(Aggregator[ValueEstimate]):
             This is the last one.
         """
         if self.last:
-            raise ParameterError("next must be asked of a level before the last one")
+            raise ParameterError("next must be called on a level before the last one")
         best = _best(self._tally[:-1], 2 * self._mechanism._most)
         return Hunt(self._mechanism, self._level + 1, self._candidates[np.sort(best)])
 
@@ -293,8 +293,8 @@ class Hunt(Aggregator[ValueEstimate]):
         """
         if not self.last:
             raise ParameterError(
-                "estimate must be asked of the last level: count the reports again in "
-                "next()"
+                "estimate must be called on the last level: count the "
+                "reports again in next()"
             )
         m, last = self._mechanism, int(self._tally[-1])
         supporters = self._tally[:-1]

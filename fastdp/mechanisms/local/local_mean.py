@@ -129,7 +129,9 @@ class LocalMean(ReportsOnce[MeanEstimate]):
         listed = checked_members(members)
         part = _validate.between("share", share, Fraction(0), Fraction(1))
         if (part == 1) is not (len(listed) == 1) or part == 0:
-            raise ParameterError("share must be 1 of one member, and between of two")
+            raise ParameterError(
+                "share must be 1 for one member, and between 0 and 1 for two"
+            )
         if dimension is not None:
             dimension = _validate.integer("dimension", dimension, 1, MOST_NUMBERS)
         asked = _validate.integer("asked", asked, 1, dimension or 1)

@@ -276,8 +276,9 @@ def _lengths_of(bits: object, groups: object, most: int) -> tuple[int, ...]:
     wide = max((b - a for a, b in itertools.pairwise(lengths)), default=0)
     if 2 * most << wide > _MOST_CANDIDATES:
         raise ParameterError(
-            f"groups must be so many that a length has at most {_MOST_CANDIDATES} "
-            f"candidates, 2 most times 2**{wide}: take more groups or a smaller most"
+            "groups must be larger, or most smaller: a length may have "
+            f"at most {_MOST_CANDIDATES} candidates, and has 2 most times "
+            f"2**{wide}"
         )
     return tuple(lengths)
 

@@ -309,7 +309,7 @@ class RandomizedResponse(FrequencyOracle):
         if not isinstance(packed, bool):
             raise DTypeError(f"packed must be a bool, got {type(packed).__name__}")
         if packed and self.names is not None:
-            raise ParameterError("packed goes without names of categories")
+            raise ParameterError("packed must be False if categories are names")
         if packed and self.categories != 2:
             raise ParameterError(
                 f"packed must be False with {self.categories} categories: only 2 "

@@ -164,7 +164,9 @@ class Rappor(LocalMechanism["BloomCounts"]):
         ratio = _probabilities.ratio_of(exact / (2 * hashes), Fraction(2**62))
         f = 2 * _probabilities.ceil_unit(1 / (1 + ratio))
         if f >= 1:
-            raise CalibrationError(f"epsilon must not vanish, got {epsilon!r}")
+            raise CalibrationError(
+                f"epsilon must be larger: it would be rounded to 0, got {epsilon!r}"
+            )
         return cls(f, p=p, q=q, bits=bits, hashes=hashes, cohorts=cohorts, key=key)
 
     @property
@@ -316,7 +318,8 @@ class Rappor(LocalMechanism["BloomCounts"]):
             raise ParameterError("stream must be left out with a secret")
         if read.shape != () or cohort is None:
             raise ParameterError(
-                "secret must come with one value and its cohort: it is one client's"
+                "secret must come with one value and its cohort, because "
+                "it belongs to one client"
             )
         own = _validate.integer("cohort", cohort, 0, self.cohorts - 1)
         parts = (secret, self.fingerprint.encode(), str(own).encode())

@@ -177,10 +177,11 @@ class UnaryEncoding(FrequencyOracle):
     ) -> Any:
         if getattr(values, "dtype", None) == np.bool_:
             raise DTypeError(
-                "values must be one category a user, not bits: event() holds for a "
-                "change of one category, and where a user has several bits each may "
-                "change. Ask for each bit with RandomizedResponse of two categories, "
-                "whose event counts once for each"
+                "values must be one category a user, not bits: event() "
+                "holds for a change of one category, but if a user has "
+                "several bits, each may change. Use RandomizedResponse "
+                "with two categories for each bit, and count its event "
+                "once for each"
             )
         return super()._release_places(values, out, stream, workers)
 

@@ -174,8 +174,9 @@ class OnGrid(OfLaw[Noise]):
         x = _arrays.data("x", x, real=True)
         if x.size > self._most:
             raise ParameterError(
-                f"x must have at most {self._most} entries where coordinates is not "
-                f"given, got {x.size}: state how many of them one individual can change"
+                f"x must have at most {self._most} entries if coordinates "
+                f"is not given, got {x.size}: state how many of them one "
+                "individual can change"
             )
         y = x.shape if out is None else _arrays.output(out, x.shape, x.dtype)
         return _arrays.fill(self._sampler, x, y, stream, workers, self._grid)

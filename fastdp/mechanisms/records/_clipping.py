@@ -37,13 +37,13 @@ def check_shape(
     if changed is not None:
         changed = _validate.integer("changed", changed, 1, most)
         if norm != "inf":
-            raise ParameterError('changed goes with norm="inf" only')
+            raise ParameterError('changed must be left out unless norm is "inf"')
     if blocks is not None:
         blocks = _validate.integer("blocks", blocks, 1, 2**32)
     rows = _validate.integer("rows_per_unit", rows_per_unit, 1, 2**31)
     if blocks_per_unit is not None:
         if blocks is None:
-            raise ParameterError("blocks_per_unit goes with blocks")
+            raise ParameterError("blocks_per_unit requires blocks")
         blocks_per_unit = _validate.integer("blocks_per_unit", blocks_per_unit, 1)
         blocks_per_unit = min(blocks_per_unit, blocks)
     return {

@@ -47,7 +47,9 @@ class Shape:
         records = _validate.integer("records_per_group", records_per_group, 1, 2**31)
         if threshold is not None:
             if groups is not None:
-                raise ParameterError("threshold goes without groups: those are listed")
+                raise ParameterError(
+                    "threshold must be left out with groups, because these are listed"
+                )
             threshold = _validate.integer("threshold", threshold, records + 1, 2**32)
         relation = as_relation(neighboring_relation)
         return cls(moments, groups, threshold, moved, records, relation)
@@ -58,7 +60,9 @@ class Shape:
         if delta is None:
             return cls.of(**options)
         if options.get("threshold") is not None:
-            raise ParameterError("threshold comes from delta: give one of them")
+            raise ParameterError(
+                "give threshold or delta, not both: threshold follows from delta"
+            )
         return cls.of(**{**options, "threshold": 2**32})
 
     def least_threshold(

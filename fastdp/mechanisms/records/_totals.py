@@ -168,7 +168,10 @@ class Accumulator(Generic[M]):
                 f"other must be a {type(self).__name__}, got {type(other).__name__}"
             )
         if other is self:
-            raise ParameterError("other must be another one: records would count twice")
+            raise ParameterError(
+                "other must be another object: adding it to itself would "
+                "count records twice"
+            )
         if other._mechanism != self._mechanism:
             raise ParameterError("other must accumulate for an equal mechanism")
         for total, own in zip(self._totals, other._totals, strict=True):
@@ -192,7 +195,9 @@ def group_codes(
     """Return the group of each of n records; None for a mechanism without groups."""
     if groups is None:
         if codes is not None:
-            raise ParameterError(f"{name} goes with a mechanism that has {parameter}=")
+            raise ParameterError(
+                f"{name} must be left out unless the mechanism has {parameter}="
+            )
         return None
     if codes is None:
         raise ParameterError(

@@ -90,7 +90,9 @@ def bound_contributions(
         group, _ = codes(owner[chosen])
         return _kept(len(owner), chosen[_least(group, most, stream)])
     if records_per_user is not None:
-        raise ParameterError("records_per_user goes without keys: use records_per_key")
+        raise ParameterError(
+            "records_per_user must be left out with keys: use records_per_key"
+        )
     most_keys = _validate.integer("keys_per_user", keys_per_user, 1)
     most = _validate.integer("records_per_key", records_per_key, 1)
     listed, present = key_column("keys", keys)

@@ -95,7 +95,7 @@ class Strategy(ABC):
         """Restore the state that `memory` returned after `taken` steps."""
         held: tuple[Any, ...] = (*self._private, *self._public)
         if len(memory) != sum(part.nbytes for part in held):
-            raise ValueError("a memory of another strategy")
+            raise ValueError("the memory belongs to another strategy")
         self._at, start = taken, 0
         for part in held:
             kind = part.dtype.newbyteorder("<")
@@ -382,7 +382,9 @@ def strategy_of(
         raise ParameterError(f"strategy must be one of {known}, got {name!r}")
     own = _factors.checked_bands(name, bands, steps)
     if (buffers is None) == (name == "blt"):
-        raise ParameterError("buffers must be given for 'blt', and only there")
+        raise ParameterError(
+            "buffers must be given with strategy 'blt', and left out with others"
+        )
     if buffers is not None:
         count = _validate.integer("buffers", buffers, 1, 8)
         return Buffered(count, steps, dimension, reach)

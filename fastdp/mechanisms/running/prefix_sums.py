@@ -281,8 +281,9 @@ class _Plan:
         count = _validate.integer("participations", participations, 1)
         if count > 1 and separation is None:
             raise ParameterError(
-                "separation must be given with several participations: the least "
-                "number of steps between two of one individual"
+                "separation must be given if participations > 1: the "
+                "smallest number of steps between two participations of "
+                "one individual"
             )
         gap = (
             n if separation is None else _validate.integer("separation", separation, 1)
@@ -291,8 +292,9 @@ class _Plan:
         self.relation = as_relation(neighboring_relation)
         if self.relation not in (_SPECIAL, _REPLACE):
             raise ParameterError(
-                "neighboring_relation must be REPLACE_SPECIAL or REPLACE_ONE: the "
-                "steps of the other records stay where they are"
+                "neighboring_relation must be REPLACE_SPECIAL or "
+                "REPLACE_ONE: only under these do the other records keep "
+                "their steps"
             )
         self.step = (
             _power_below(length / _REACH)
