@@ -83,7 +83,7 @@ def test_counts_are_integers_where_float32_has_none():
             fastdp.DiscreteGaussian(1, sensitivity=1, neighboring_relation=REPLACE),
             {}, ParameterError, "at least 1.41",
         ),
-        (NOISE, {"dataset": table()}, DTypeError, "dataset must be an mbi.Dataset, got dict"),
+        (NOISE, {"dataset": table()}, DTypeError, "an mbi.Dataset, got dict"),
         (NOISE, {"cliques": [("a", "z")]}, ParameterError, "got {'z'}"),
         (NOISE, {"stream": 3}, DTypeError, "seeds and numpy generators"),
     ],
