@@ -289,7 +289,7 @@ def test_bad_data_are_refused_by_form():
         m.release(np.zeros((4, 3)))
     with pytest.raises(fastdp.FastDPError, match="rows must be a float64"):
         m.release(np.zeros((4, 2), np.int64))
-    with pytest.raises(fastdp.FastDPError, match="labels goes with"):
+    with pytest.raises(fastdp.FastDPError, match="labels must be left out"):
         m.release(np.zeros((4, 2)), labels=np.zeros(4, np.int64))
     b = fastdp.ClippedSum.from_rho(0.1, radius=1.0, dimension=2, blocks=2)
     with pytest.raises(fastdp.FastDPError, match="labels must be given"):

@@ -177,7 +177,7 @@ def test_order_does_not_show():
             lambda: fastdp.Quantiles(0.5, bounds=(0, 1), epsilon=1).release(
                 np.zeros(3), by=np.zeros(3, int)
             ),
-            "by goes with",
+            "by must be left out",
         ),
     ],
 )
