@@ -22,6 +22,9 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 #: Draw more groups than this without their names.
 _NAMED = 60
 
+#: Panels beside each other in one row.
+_ACROSS = 4
+
 #: Statistics of a release of moments that have intervals.
 _STATISTICS = ("count", "sum", "mean", "variance")
 
@@ -46,7 +49,8 @@ def intervals(
     ----------
     results : Release or MomentsRelease, or mapping of key to them
         One release with an entry for each group, or a release for each. A histogram of
-        all records has an entry for each bin.
+        all records has an entry for each bin; bins, or several quantiles, by group
+        have a panel each.
     keys : sequence, optional
         With one release: what to call its groups; default its own keys, or else
         their numbers from 0.
@@ -99,6 +103,8 @@ def intervals(
         keys = _names(results) if keys is None else keys
     if not released:
         raise ParameterError("results must not be empty")
+    if statistic is None and len(panels := _panels(results)) > 1:
+        return _side_by_side(results, panels, keys, level, delta)
     read = [_read(result, statistic, level) for result in released]
     what = {(one[0], one[1]) for one in read}
     if len(what) > 1:
@@ -118,11 +124,12 @@ def intervals(
                 f"keys must have the release's length {len(middle)}, got {len(names)}"
             )
     ((shown, exact),) = what
-    figure = _dots(names, middle, low, high)
-    (axes,) = figure.axes
+    figure = _figure_for(names)
+    axes = figure.subplots()
+    _dots(axes, names, middle, low, high)
     axes.set_xlabel(shown)
     cost = cost_line(released, [one[5] for one in read], delta)
-    title = f"{shown} by group, {100 * exact:.6g} % intervals\n{cost}"
+    title = f"{shown} by {_by(released[0])}, {100 * exact:.6g} % intervals\n{cost}"
     axes.set_title(title.replace("$", r"\$"), fontsize="medium")
     return figure
 
@@ -252,11 +259,59 @@ def _is_histogram(result: Any) -> bool:
     }
 
 
-def _dots(names: list[Any], middle: Floats, low: Floats, high: Floats) -> Figure:
-    """Draw values and their ends, the first on top."""
+def _panels(result: Any) -> tuple[str, ...]:
+    """Return the columns of one histogram, or of quantiles, by group; else none."""
+    plan = getattr(result, "plan", None)
+    if plan is None or not plan.by:
+        return ()
+    laws = [name for name in plan.mechanisms() if name != "keys"]
+    one = len(laws) == 1 and laws[0].endswith(("_histogram", "_quantiles"))
+    return tuple(plan.columns) if one else ()
+
+
+def _side_by_side(
+    result: Any,
+    columns: Sequence[str],
+    keys: Sequence[object] | None,
+    level: float | None,
+    delta: float | None,
+) -> Figure:
+    """Draw a panel for each column, all with the same groups."""
+    names = list((_names(result) if keys is None else keys) or [])
+    across = min(len(columns), _ACROSS)
+    down = -(-len(columns) // across)
+    figure = _figure_for(names, down)
+    grid = figure.subplots(down, across, sharey=True, squeeze=False).ravel()
+    read = [_read(result, column, level) for column in columns]
+    for axes, (column, _, *numbers, _) in zip(grid, read, strict=False):
+        _dots(axes, names, *numbers)
+        axes.set_xlabel(column)
+    for axes in grid[len(columns) :]:
+        axes.set_axis_off()
+    cost = cost_line([result], [read[0][5]], delta)
+    title = f"by {_by(result)}, {100 * read[0][1]:.6g} % intervals\n{cost}"
+    figure.suptitle(title.replace("$", r"\$"), fontsize="medium")
+    return figure
+
+
+def _by(result: Any) -> str:
+    """Return what the groups are: the columns that define them, if they are known."""
+    plan = getattr(result, "plan", None)
+    return " and ".join(plan.by) if plan is not None and plan.by else "group"
+
+
+def _figure_for(names: Sequence[object], down: int = 1) -> Figure:
+    """Return a figure of a height for so many groups, in so many rows of panels."""
     figure = figure_of(8)
-    figure.set_figheight(min(14.0, max(2.5, 1.4 + 0.24 * len(names))))
-    axes = figure.subplots()
+    height = max(2.5, 1.4 + 0.24 * len(names))
+    figure.set_figheight(min(14.0, down * height))
+    return figure
+
+
+def _dots(
+    axes: Any, names: Sequence[Any], middle: Floats, low: Floats, high: Floats
+) -> None:
+    """Draw values and their ends, the first on top."""
     places = np.arange(len(names))
     axes.hlines(places, low, high, color="C0", linewidth=1.5)
     axes.plot(middle, places, "o", color="C0", markersize=5)
@@ -267,7 +322,7 @@ def _dots(names: list[Any], middle: Floats, low: Floats, high: Floats) -> Figure
         axes.set_yticks(places, [short_name(name) for name in names])
     else:
         axes.set_ylabel("groups, as given")
-    return figure
+    axes.xaxis.set_major_formatter("{x:,.10g}")
 
 
 def cost_line(released: list[Any], events: list[Any], delta: float | None) -> str:

@@ -369,7 +369,16 @@ def test_20_a_histogram_by_sex_and_its_picture(df: Any, person: Any) -> None:
     women = df["age"][df["sex"] == "F"]
     truth = np.histogram(women, edges)[0].tolist()
     assert [r.values(name)[0] for name in r.plan.columns] == truth
-    assert plot.intervals(r).axes
+    figure = plot.intervals(r)
+    assert [axes.get_xlabel() for axes in figure.axes] == [*r.plan.columns]
+    for axes, number in zip(figure.axes, truth, strict=True):
+        assert axes.lines[0].get_xdata()[0] == number
+    assert figure.get_suptitle().startswith("by sex, 95 % intervals")
+    q = fastdp.quantiles(df["age"], [0.1, 0.5], bounds=(0, 120), epsilon=1, **by)
+    assert [axes.get_xlabel() for axes in plot.intervals(q).axes] == [
+        "age_q10",
+        "age_median",
+    ]
 
 
 def test_22_the_share_of_women(df: Any) -> None:

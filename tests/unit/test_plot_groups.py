@@ -259,7 +259,7 @@ def test_a_table_of_a_plan() -> None:
     assert np.array_equal(ends, r.interval("cost_mean", 0.9))
     (axes,) = figure.axes
     assert axes.get_title() == (
-        "cost_mean by group, 90 % intervals\n"
+        "cost_mean by town and sex, 90 % intervals\n"
         "epsilon 10,000 for one who, of which 1 group and 2 records in each are kept"
     )
     count = plot.intervals(r, statistic="count", delta=1e-6)
