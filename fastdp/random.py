@@ -116,7 +116,7 @@ def discrete_gaussian(
     ----------
     sigma : int, float, Fraction, Decimal or array of them
         In [1e-3, 2**55], taken at its exact value: the parameter of the law, which
-        is its standard deviation but for sigma below about 1. An array gives each
+        is its standard deviation, except for sigma below about 1. An array gives each
         element its own law; at most 65,536 distinct values.
     size, out, stream, workers
         As in `discrete_laplace`.
@@ -151,7 +151,7 @@ def discrete_gaussian(
 
 
 class _Family(Generic[_Law]):
-    """The laws of one parameter; those of ints and floats are cached by value."""
+    """The laws of one parameter; laws of ints and floats are cached by value."""
 
     __slots__ = ("_kept", "_make", "name")
 
@@ -403,10 +403,10 @@ def gumbel_argmax(
     Parameters
     ----------
     scores : ndarray of float64, float32 or integers (not uint64)
-        At their exact values. NaN and -infinity count as weight 0, +infinity as the
-        largest double; without any weight the choice is uniform.
+        Used at their exact values. NaN and -infinity count as weight 0, +infinity as
+        the largest double. If no candidate has any weight, the choice is uniform.
     scale : int, float, Fraction or Decimal
-        Of the noise, in [2**-900, 2**900].
+        Scale of the noise, in [2**-900, 2**900].
     axis : int
         Axis of the candidates; every slice along it gives one index.
     stream, workers
@@ -415,7 +415,7 @@ def gumbel_argmax(
     Returns
     -------
     numpy.int64 or ndarray of int64
-        Of the shape of `scores` without `axis`.
+        The shape is that of `scores` without `axis`.
 
     Raises
     ------
@@ -466,7 +466,7 @@ def exponential_race(
     Returns
     -------
     numpy.int64 or ndarray of int64
-        Of the shape of `weights` without `axis`.
+        The shape is that of `weights` without `axis`.
 
     Raises
     ------
@@ -475,8 +475,8 @@ def exponential_race(
 
     Privacy
     -------
-    None by itself. Exact. Timing class T2, but for the conversion of weights that are
-    Python objects.
+    None by itself. Exact. Timing class T2, except for the conversion of weights that
+    are Python objects.
 
     References
     ----------

@@ -48,7 +48,7 @@ class GradientSum(Mechanism):
     ----------
     sigma : int, float, Fraction or Decimal
         Standard deviation of discrete Gaussian noise on each entry, in the gradients'
-        unit, > 0: that of `calculators.dp_sgd` times the radius.
+        unit, > 0: the sigma of `calculators.dp_sgd` times the radius.
     radius : int, float, Fraction or Decimal, or sequence of them
         Bound of the L2 norm of an example's gradient, in [2**-900, 2**900]: one for
         all parameters together (flat clipping), or one for each of them (per layer).
@@ -72,9 +72,9 @@ class GradientSum(Mechanism):
     That of `event()`: the exact discrete Gaussian on the grid for the exact integer
     sensitivity under the neighboring relation, of all parameters together. With K the
     sum of floor((radius/g)**2) over the radii it is sqrt(K) steps, and twice that for
-    an example replaced. Exact. An example's gradient must be computed from that
-    example and what was released before: batch normalization, or a loss divided by the
-    batch's size, make it one of the others as well. Timing class T0.
+    a replaced example. Exact. An example's gradient must be computed only from that
+    example and from what was released before. With batch normalization, or a loss that
+    is divided by the batch's size, it depends on other examples. Timing class T0.
 
     References
     ----------
@@ -190,8 +190,8 @@ class GradientSum(Mechanism):
             In [0, 1]: each example joins the step's batch with this probability,
             independently of the others (`fastdp.random.bernoulli`).
         steps : int, optional
-            >= 1: each example joins one of so many steps, uniformly and independently
-            of the others (`fastdp.random.allocate`); the event is that of all of them.
+            >= 1: each example joins one of this many steps, uniformly and independently
+            of the others (`fastdp.random.allocate`); the event covers all of them.
 
         Raises
         ------
@@ -267,7 +267,7 @@ class GradientSum(Mechanism):
 
         Privacy
         -------
-        That of `event()`, and for a random batch that of `sampled_event`. Divide by a
+        It costs `event()`, and for a random batch `sampled_event`. Divide by a
         public number, not by the size of such a batch. Timing class T0.
         """
         check_stream(stream)

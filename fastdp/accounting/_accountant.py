@@ -52,7 +52,7 @@ class Accountant(Record[tuple[State, Stated | None]], Generic[State]):
     Parameters
     ----------
     neighboring_relation : NeighboringRelation, optional
-        The relation that all events must have; None takes that of the first.
+        The relation of all events. None: the relation of the first event.
     """
 
     # ---- for subclasses -----------------------------------------------------------

@@ -112,7 +112,7 @@ def shuffled_delta(
     directions: the pair is symmetric. Conditions: all clients run the same randomizer,
     each report has the stated local guarantee, and whoever sees the reports cannot link
     any to its sender (an exactly uniform shuffle, or counts alone). `clients` must
-    count honest reports only: those that collude hide nobody.
+    count honest reports only: clients that collude hide nobody.
 
     Notes
     -----

@@ -1,7 +1,7 @@
 """(epsilon, delta) guarantees: basic, advanced and optimal composition.
 
-Optimal composition is exact for what is known: no better bound follows from the pairs
-(epsilon, delta) alone. The others are older bounds in closed form, never smaller.
+Optimal composition is exact for (epsilon, delta) pairs: no better bound follows from
+the pairs alone. The others are older bounds in closed form, which are never smaller.
 Proofs are in docs/proofs/accounting.md, section 5.
 """
 
@@ -81,7 +81,7 @@ def advanced_composition(*, epsilon: Real, count: int, slack: Real) -> float:
     Parameters
     ----------
     epsilon : int, float, Fraction or Decimal
-        Of one mechanism, >= 0.
+        Epsilon of one mechanism, >= 0.
     count : int
         Number of mechanisms, >= 1.
     slack : int, float, Fraction or Decimal
@@ -107,10 +107,10 @@ def advanced_composition(*, epsilon: Real, count: int, slack: Real) -> float:
 def kairouz_composition(epsilons: Mapping[Fraction, int], *, slack: Real) -> float:
     """Return epsilon of many mechanisms by the tighter closed form, rounded up.
 
-    The least of the sum S of epsilons, A + sqrt(2 B ln(1/slack)) and
+    The smallest of the sum S of epsilons, A + sqrt(2 B ln(1/slack)) and
     A + sqrt(2 B ln(e + sqrt(B)/slack)), where A is the sum of
-    epsilon (e^epsilon - 1)/(e^epsilon + 1) and B that of epsilon^2. The total delta
-    is 1 - (1 - slack) times the product of all 1 - delta.
+    epsilon (e^epsilon - 1)/(e^epsilon + 1) and B is the sum of epsilon^2. The total
+    delta is 1 - (1 - slack) times the product of all 1 - delta.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ class ApproximateAccountant(Accountant[_Pairs]):
     Parameters
     ----------
     neighboring_relation : NeighboringRelation, optional
-        The relation that all events must have; None takes that of the first.
+        The relation of all events. None: the relation of the first event.
 
     References
     ----------
@@ -237,8 +237,8 @@ class ApproximateAccountant(Accountant[_Pairs]):
 class _Responses:
     """The profile of randomized responses, each with how often it occurs, from above.
 
-    Of an epsilon that is too large for the engine the loss is taken for certain, and
-    one that is too small is raised: both give a larger bound.
+    If an epsilon is too large for the engine, its loss counts as certain; if it is too
+    small, it is raised. Both give a larger bound.
     """
 
     def __init__(self, epsilons: Mapping[Fraction, int]) -> None:

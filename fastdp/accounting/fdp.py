@@ -207,7 +207,7 @@ class GDPAccountant(Accountant[Fraction]):
     Parameters
     ----------
     neighboring_relation : NeighboringRelation, optional
-        The relation that all events must have; None takes that of the first.
+        The relation of all events. None: the relation of the first event.
 
     References
     ----------
@@ -227,7 +227,7 @@ class GDPAccountant(Accountant[Fraction]):
 
     @property
     def mu(self) -> Fraction:
-        """The composed mu: exact where it is rational, else above by 2^-80 at most."""
+        """The composed mu: exact if it is rational, else too large by at most 2^-80."""
         return sqrt_up(self._snapshot()[0])
 
     def trade_off(self) -> GaussianTradeOff | ApproximateTradeOff:
@@ -330,7 +330,7 @@ class FDPAccountant(Accountant[_Product]):
     Parameters
     ----------
     neighboring_relation : NeighboringRelation, optional
-        The relation that all events must have; None takes that of the first.
+        The relation of all events. None: the relation of the first event.
 
     References
     ----------
@@ -348,7 +348,7 @@ class FDPAccountant(Accountant[_Product]):
     """
 
     def trade_off(self) -> TradeOffFunction:
-        """Return the function of what was composed, for one order of the datasets.
+        """Return the composition's function, for one order of the datasets.
 
         By `compose_trade_offs`: exact for Gaussian noise and closest for few steps.
         For more than thousands, `PLDAccountant.trade_off(symmetric=False)` is closer.

@@ -1,9 +1,9 @@
-"""Filters: budgets for events that are chosen one after another, in full view.
+"""Filters: budgets for events that are chosen after seeing earlier answers.
 
-A filter fixes a budget in advance and refuses the event that would exceed it; what was
-spent then meets the budget's guarantee, although every event may have been chosen with
-all earlier answers in view. An accountant's epsilon, read to decide when to stop, has
-no such meaning. (docs/proofs/accounting.md, section 6.)
+A filter fixes a budget in advance and refuses an event that would exceed it. What was
+spent then meets the budget's guarantee, even if every event was chosen after seeing
+all earlier answers. An accountant's epsilon, read to decide when to stop, has no such
+guarantee. (docs/proofs/accounting.md, section 6.)
 """
 
 from __future__ import annotations
@@ -198,7 +198,7 @@ class PureFilter(_SumFilter):
         The budget, >= 0. A Python float counts as its shortest decimal: ten mechanisms
         of ``from_epsilon(0.1, ...)`` fit 1.0.
     neighboring_relation : NeighboringRelation, optional
-        The relation that all events must have; None takes that of the first.
+        The relation of all events. None: the relation of the first event.
 
     Examples
     --------
@@ -232,7 +232,7 @@ class ZCDPFilter(_SumFilter):
     rho : int, float, Fraction or Decimal
         The budget, >= 0; `conversions.zcdp_to_rho` makes one of (epsilon, delta).
     neighboring_relation : NeighboringRelation, optional
-        The relation that all events must have; None takes that of the first.
+        The relation of all events. None: the relation of the first event.
 
     References
     ----------
@@ -258,7 +258,7 @@ class RDPFilter(_SumFilter):
     epsilon : int, float, Fraction or Decimal
         The budget of divergence, >= 0; `rdp_to_epsilon` gives its guarantee.
     neighboring_relation : NeighboringRelation, optional
-        The relation that all events must have; None takes that of the first.
+        The relation of all events. None: the relation of the first event.
 
     References
     ----------
@@ -386,7 +386,7 @@ class GDPFilter(_SumFilter):
     mu : int, float, Fraction or Decimal
         The budget, >= 0.
     neighboring_relation : NeighboringRelation, optional
-        The relation that all events must have; None takes that of the first.
+        The relation of all events. None: the relation of the first event.
 
     References
     ----------
@@ -436,7 +436,7 @@ class ApproximateFilter(PrivacyFilter[_Broken]):
         The part of delta that the sum of rhos may use, > 0 and at most delta; a tenth
         of it when None.
     neighboring_relation : NeighboringRelation, optional
-        The relation that all events must have; None takes that of the first.
+        The relation of all events. None: the relation of the first event.
 
     References
     ----------

@@ -1,8 +1,8 @@
 """The guarantee of one event, read from its facts.
 
-An event that is not known is refused, never free. Several events together are an
-accountant's business: here they get the sum of pure epsilons and that of rho, whichever
-says more.
+An unknown event is refused, never free. To compose several events, use an accountant:
+here they get the sum of their pure epsilons or of their rhos, whichever gives the
+smaller bound.
 """
 
 from __future__ import annotations

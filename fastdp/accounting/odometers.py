@@ -42,7 +42,7 @@ class PureOdometer(_Odometer[Fraction]):
     Parameters
     ----------
     neighboring_relation : NeighboringRelation, optional
-        The relation that all events must have; None takes that of the first.
+        The relation of all events. None: the relation of the first event.
     """
 
     def epsilon(self) -> float:
@@ -85,7 +85,7 @@ class ZCDPOdometer(_Odometer[_Running]):
     delta : int, float, Fraction or Decimal
         > 0 and < 1; for all times together.
     neighboring_relation : NeighboringRelation, optional
-        The relation that all events must have; None takes that of the first.
+        The relation of all events. None: the relation of the first event.
 
     Examples
     --------

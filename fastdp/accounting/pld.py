@@ -2,8 +2,8 @@
 
 Unlike notions that keep a summary of each mechanism, this accountant composes the laws
 of their privacy losses and reads the profile delta(epsilon) of the whole, with proved
-bounds below and above. Adding and removing a record are two directions: each is
-composed for itself, and only what is read at the end is the larger of the two.
+bounds below and above. Adding and removing a record are two directions. Each is
+composed separately, and each reading is the larger of the two.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ class Bounds(NamedTuple):
     certificate : Certificate
         How the bounds were got: a string, "closed form", "contour" (the integral of
         docs/proofs/numerical_accounting.md), "atoms" (sums of losses in cells of any
-        width), "sum" (over all sums of losses), "two laws" (where a step is known by
-        bounds only) or "chernoff" (the bound of Renyi divergences: all that is proved
-        where the others are too costly). Its `bounds` name what was
-        bounded; its `shortfall` says why where the relative width is above 1e-6.
+        width), "sum" (over all sums of losses), "two laws" (if only bounds are known
+        for a step) or "chernoff" (the bound of Renyi divergences, if all others are
+        too costly). Its `bounds` name what was
+        bounded; its `shortfall` says why the relative width is above 1e-6, if it is.
     """
 
     lower: float
@@ -71,11 +71,11 @@ class Bounds(NamedTuple):
 class PLDAccountant(CurveReadings):
     """Composes the laws of privacy losses: the exact profile, with proved bounds.
 
-    For Gaussian, Laplace, discrete Laplace (also truncated) and discrete Gaussian
-    noise, randomized response, selections, and what is known by a pure or approximate
-    guarantee, a trade-off function or a law of its privacy loss; each also on Poisson
-    samples and on subsets of fixed size; in any mix and number. Lower bounds are those
-    of the worst mechanism that a guarantee allows.
+    It takes Gaussian, Laplace, discrete Laplace (also truncated) and discrete Gaussian
+    noise, randomized response, selections, and events that state a pure or approximate
+    guarantee, a trade-off function or a law of the privacy loss. Each may be on Poisson
+    samples or on subsets of fixed size, in any mix and number. If an event states only
+    a guarantee, the lower bounds are those of the worst mechanism that it allows.
     `epsilon` and `delta` are the upper bounds;
     `epsilon_bounds` and the other `*_bounds` methods return the lower ones as well,
     which are mostly within a relative 1e-9.
@@ -83,7 +83,7 @@ class PLDAccountant(CurveReadings):
     Parameters
     ----------
     neighboring_relation : NeighboringRelation, optional
-        The relation that all events must have; None takes that of the first.
+        The relation of all events. None: the relation of the first event.
 
     Notes
     -----

@@ -16,13 +16,13 @@ __all__ = ["PureAccountant"]
 class PureAccountant(Accountant[Fraction]):
     """Adds up pure epsilons as exact rationals.
 
-    `epsilon(0)` is the sum; at delta > 0 what the sum implies, which is what one
-    randomized response with that epsilon has.
+    `epsilon(0)` is the sum. At delta > 0 it is what the sum implies: the epsilon of
+    one randomized response with that sum.
 
     Parameters
     ----------
     neighboring_relation : NeighboringRelation, optional
-        The relation that all events must have; None takes that of the first.
+        The relation of all events. None: the relation of the first event.
 
     Examples
     --------

@@ -324,7 +324,7 @@ class RDPAccountant(Accountant[_Sum]):
     Parameters
     ----------
     neighboring_relation : NeighboringRelation, optional
-        The relation that all events must have; None takes that of the first.
+        The relation of all events. None: the relation of the first event.
 
     Notes
     -----

@@ -52,8 +52,8 @@ _ERROR = Fraction(1, 10**40)
 def largest_power(*, epsilon: Real, delta: Real, false_positive_rate: Real) -> float:
     """Return the largest power of a test whether an individual is in the data.
 
-    Of all tests with this false-positive rate, against any (epsilon, delta) mechanism:
-    min(1, delta + e^epsilon x, 1 - e^-epsilon (1 - delta - x)) for rate x.
+    The maximum over all tests with this false-positive rate x and all (epsilon, delta)
+    mechanisms: min(1, delta + e^epsilon x, 1 - e^-epsilon (1 - delta - x)).
 
     Parameters
     ----------
@@ -154,8 +154,8 @@ def largest_power_of_profile(
 ) -> float:
     """Return the largest power that a whole profile delta(epsilon) allows.
 
-    The least of `largest_power` over a grid of epsilons, which an accountant's
-    `log_delta` gives: far below that of a single (epsilon, delta).
+    The minimum of `largest_power` over a grid of epsilons, with deltas from an
+    accountant's `log_delta`. It is far below the bound of a single (epsilon, delta).
 
     Parameters
     ----------

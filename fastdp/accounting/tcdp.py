@@ -36,7 +36,7 @@ class TCDPAccountant(Accountant[_Segment]):
     Parameters
     ----------
     neighboring_relation : NeighboringRelation, optional
-        The relation that all events must have; None takes that of the first.
+        The relation of all events. None: the relation of the first event.
     omega : int, float, Fraction or Decimal, optional
         > 1 and <= 1e6. Events without a finite rho, such as samples of Gaussian noise,
         are charged the largest of divergence over order up to omega. None refuses
@@ -46,9 +46,9 @@ class TCDPAccountant(Accountant[_Segment]):
     ----------
     Bun, Dwork, Rothblum, Steinke, "Composable and Versatile Privacy via Truncated CDP"
     (2018). The conversion is that of zero-concentrated privacy (Canonne, Kamath and
-    Steinke 2020), over the orders up to omega. What samples are charged is read from
-    their Renyi curves: divergences do not fall in the order, so that between two orders
-    divergence over order is at most that of the larger over the smaller one.
+    Steinke 2020), over the orders up to omega. The charge for samples is read from
+    their Renyi curves. Divergences do not fall with the order, so between two orders
+    divergence/order is at most the larger one's divergence over the smaller order.
 
     Examples
     --------

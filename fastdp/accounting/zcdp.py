@@ -32,7 +32,7 @@ class ZCDPAccountant(Accountant[_Line]):
     Parameters
     ----------
     neighboring_relation : NeighboringRelation, optional
-        The relation that all events must have; None takes that of the first.
+        The relation of all events. None: the relation of the first event.
 
     References
     ----------

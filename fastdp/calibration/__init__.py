@@ -7,7 +7,7 @@ continuous formulas are not bounds for them. Proofs: docs/proofs/calibration.md.
 
 `epsilon` may be 0 only for Gaussian noise with a delta; an infinite epsilon, a delta
 of 0 or at least 1, and non-positive sensitivities are refused by name: with DTypeError
-for a wrong type, else with ParameterError. Docstrings name what else can fail.
+for a wrong type, else with ParameterError. Docstrings name the other errors.
 """
 
 from fastdp import _public

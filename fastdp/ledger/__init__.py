@@ -175,8 +175,8 @@ def adopt(
     note : str
         Why, for the chains: 1 to 200 printable ASCII characters.
     receipts : iterable of Receipt
-        Of published answers. A budget that lacks an entry of these, or of the witness,
-        has forgotten what it spent.
+        Receipts of published answers. If a budget lacks an entry of a receipt or of
+        the witness, it is not known what the budget spent.
     forfeit : iterable of str
         Budgets to close for good: all that have forgotten entries must be named.
     timeout : float

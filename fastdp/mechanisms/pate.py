@@ -53,11 +53,11 @@ class PATEDivergence(Mechanism):
 
     Privacy
     -------
-    The release costs `divergence()` at `order`, to be added to what is released, as
-    one event; exact discrete noise, the bound rounded up. Datasets are neighboring
-    when one teacher votes otherwise, in any of the queries (a record that is replaced
-    changes two teachers where its teacher depends on the record). The released number
-    is an estimate of the cost of the majorities, not a bound. **Not timing-safe** (no
+    The release costs `divergence()` at `order`, in addition to the cost of what it is
+    about, as one event; exact discrete noise, the bound rounded up. Datasets are
+    neighboring if one teacher votes differently, in any of the queries (a replaced
+    record changes two teachers if its teacher depends on the record). The released
+    number is an estimate of the majorities' cost, not a bound. **Not timing-safe** (no
     timing class): the scale of the noise depends on the votes, and so does the time it
     takes.
 

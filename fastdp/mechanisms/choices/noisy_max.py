@@ -62,10 +62,10 @@ class _Race(Selection):
 
         Privacy
         -------
-        That of `event(rows=...)`. Exact. Timing class T2, as in
-        `ExponentialMechanism.select`; what is left to an exact step has a probability
-        of at most 2**-48 a candidate, for permute-and-flip with any scores
-        (docs/proofs/selection.md bounds the races').
+        As `event(rows=...)` states. Exact. Timing class T2, as in
+        `ExponentialMechanism.select`. For permute-and-flip, an exact step is needed
+        with a probability of at most 2**-48 a candidate, whatever the scores are
+        (docs/proofs/selection.md has the bound for races).
         """
         check_stream(stream)
         noise = self._noise
@@ -241,7 +241,7 @@ def noisy_argmax(
     Returns
     -------
     numpy.int64 or ndarray of int64
-        Of the shape of `counts` without `axis`.
+        The shape is that of `counts` without `axis`.
 
     Raises
     ------

@@ -75,8 +75,8 @@ class Quantiles(Mechanism):
         Number of groups, and of records in each, that one individual has at most:
         `fastdp.bound_contributions` makes it true.
     neighboring_relation : NeighboringRelation
-        The relation for which epsilon holds. The number of records is private under
-        ADD_OR_REMOVE_ONE alone; that of a group always.
+        The relation for which epsilon holds. The number of all records is private only
+        under ADD_OR_REMOVE_ONE; the number of records in a group is always private.
 
     Privacy
     -------

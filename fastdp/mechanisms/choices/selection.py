@@ -210,7 +210,7 @@ class ExponentialMechanism(Selection):
         Returns
         -------
         ndarray of float64
-            Of the shape of `scores`; sums to 1 along `axis`.
+            The shape is that of `scores`; the entries sum to 1 along `axis`.
 
         Raises
         ------
@@ -262,9 +262,9 @@ class ExponentialMechanism(Selection):
             weight left is 0 the choice is uniform. The sensitivity must hold for the
             scores as they are given.
         weights : array or nested sequence of int, float, Fraction or Decimal, optional
-            >= 0, at their exact values, of a shape that broadcasts to that of
-            `scores`: probabilities are proportional to weight * exp(c score). They
-            must not depend on the data unless the analysis says so.
+            >= 0, at their exact values; the shape must broadcast to that of
+            `scores`. Probabilities are proportional to weight * exp(c score). The
+            weights must not depend on the data unless the analysis covers it.
         k : int
             Choices without replacement, one after another, in this order; at most the
             number of candidates.
@@ -284,8 +284,8 @@ class ExponentialMechanism(Selection):
         Returns
         -------
         numpy.int64 or ndarray of int64
-            Of the shape of `scores` without `axis`, and a last axis of length k if
-            k > 1.
+            The shape is that of `scores` without `axis`, with a last axis of length k
+            if k > 1.
 
         Raises
         ------
@@ -297,12 +297,12 @@ class ExponentialMechanism(Selection):
 
         Privacy
         -------
-        That of `event(k=k, rows=...)`. Exact. Timing class T2: independent of scores,
-        weights and choices, but for words near a boundary, and for one choice both
-        tries rejected (at most 2**-41.4 for 10**6 candidates, whatever the scores and
-        weights), which an exact step settles (docs/proofs/selection.md bounds their
-        probability); of several choices, the memory that is read follows them.
-        `weights` as Python objects: their conversion is the interpreter's.
+        As `event(k=k, rows=...)` states. Exact. Timing class T2: independent of scores,
+        weights and choices, except for rare cases that an exact step settles: words
+        near a boundary, and for one choice both tries rejected (at most 2**-41.4 for
+        10**6 candidates, whatever the scores and weights). docs/proofs/selection.md
+        bounds their probability. For several choices, memory addresses depend on them.
+        The interpreter converts `weights` that are Python objects.
         """
         check_stream(stream)
         if (

@@ -50,11 +50,11 @@ _MOST_INT = int(_FLOAT_MAX)
 
 
 class SmoothSensitivity(Mechanism):
-    """Noise scaled by a smooth bound of the sensitivity at the data at hand.
+    """Noise scaled by a smooth bound of the sensitivity at the given data.
 
-    Released is f + scale S T on a grid: S is at least the local sensitivity of f (how
-    far it moves for any neighbor of *these* data), and moves by at most the factor
-    e^smoothness between neighbors; T is noise whose law hardly changes with such a
+    It releases f + scale S T on a grid. S is at least the local sensitivity of f (how
+    far f moves for any neighbor of *these* data), and changes by at most the factor
+    e^smoothness between neighbors. T is noise whose law hardly changes with such a
     factor.
 
     Parameters
@@ -214,7 +214,7 @@ class SmoothSensitivity(Mechanism):
 
     @property
     def granularity(self) -> int | float | Fraction:
-        """Step of the grid of what is released, exact."""
+        """Step of the grid on which releases lie, exact."""
         return _validate.plain(self._step)
 
     # ---- cost ------------------------------------------------------------------------
@@ -283,7 +283,7 @@ class SmoothSensitivity(Mechanism):
         value : int or float, of Python or numpy
             The answer f at the data; NaN counts as 0, infinities as the largest double.
         smooth_sensitivity : int or float, of Python or numpy
-            S at the data, in the same unit; private, as the data are. NaN and what is
+            S at the data, in the same unit; private, as the data are. NaN and numbers
             below 0 or above `largest` count as `largest`.
         stream : Stream, optional
             None draws fresh keys from the operating system; for repeatable tests

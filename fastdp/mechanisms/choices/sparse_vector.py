@@ -249,10 +249,10 @@ class SparseVector(Remembering):
         ----------
         values : float, int, ndarray of float64, float32 or integers (not uint64)
             The queries' exact answers: one, or a one-dimensional array or column (as
-            for `DiscreteLaplace.release`) that is gone through in order. Integers
-            beyond 2**53 count as that, NaN and nulls as 0, and what is beyond 2**60
-            steps of the grid, infinities with it, as that; the sensitivity must hold
-            after this mapping.
+            for `DiscreteLaplace.release`) that is processed in order. Integers beyond
+            2**53 are clamped to it, NaN and nulls count as 0, and values beyond 2**60
+            steps of the grid, including infinities, are clamped to that; the
+            sensitivity must hold after this mapping.
         stream : Stream, optional
             None draws a fresh key from the operating system; for repeatable tests
             `fastdp.testing.FixedStream`.
@@ -288,8 +288,8 @@ class SparseVector(Remembering):
     def answer(self, values: Any, *, stream: Stream | None = None) -> Any:
         """Return the noisy values of the queries above the threshold, NaN for others.
 
-        Parameters are those of `test`. The noise of a value is fresh: it tells no more
-        of the comparison than the comparison's own answer.
+        Parameters are those of `test`. The noise of a value is fresh, so it reveals
+        nothing more about the comparison than the comparison's own answer.
 
         Returns
         -------

@@ -26,7 +26,7 @@ _Array = np.ndarray[Any, Any]
 
 
 class ProposeTestRelease(Mechanism):
-    """Release of an answer if the data are far from those where it is not stable.
+    """Release of an answer if the data are far from data where it is unstable.
 
     A bound of the local sensitivity is proposed without looking at the data. The
     distance, the number of records that would have to change before the local
@@ -36,15 +36,15 @@ class ProposeTestRelease(Mechanism):
     Parameters
     ----------
     epsilon, delta : int, float, Fraction or Decimal
-        Of the test: epsilon > 0; delta > 0 and < 1, the probability that a distance of
-        1 passes.
+        Parameters of the test: epsilon > 0; delta > 0 and < 1, the probability that a
+        distance of 1 passes.
     mechanism : mechanism of added noise, or None
-        Calibrated for the proposed bound as its sensitivity. None releases the answer
-        as it is: for answers of finitely many values (a model, a flag), whose distance
-        is the number of records that would have to change for another answer.
+        Calibrated with the proposed bound as its sensitivity. None releases the answer
+        without noise: for answers with finitely many values (a model, a flag), whose
+        distance is the number of records that must change for another answer.
     neighboring_relation : NeighboringRelation, optional
-        The relation for which distance and bound hold; that of the mechanism if there
-        is one.
+        The relation for which distance and bound hold. If there is a mechanism, its
+        relation.
 
     Raises
     ------

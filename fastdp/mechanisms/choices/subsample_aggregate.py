@@ -63,11 +63,11 @@ class SubsampleAggregate(Mechanism):
     epsilon : int, float, Fraction or Decimal
         > 0, of one release.
     aggregate : {"mean", "median", "mode"}
-        Of the blocks' results: the mean with discrete Laplace noise, the median by
-        `Quantiles`, or the most frequent one as it is or nothing, by the test of
-        `StableMode`, which needs a `delta` and a coarse grid.
+        Aggregate of the blocks' results: the mean with discrete Laplace noise; the
+        median by `Quantiles`; or the mode, without noise or not at all, by the test
+        of `StableMode`, which needs a `delta` and a coarse grid.
     delta : int, float, Fraction or Decimal, optional
-        > 0 and < 1, for the mode alone.
+        > 0 and < 1, only for the mode.
     default : int, float, Fraction or Decimal, optional
         Result of an empty block, and of one whose statistic fails or is NaN; within the
         bounds, public. None takes the lower bound.
@@ -251,10 +251,10 @@ class SubsampleAggregate(Mechanism):
             A record for each entry of the first axis. A sequence is columns: the
             statistic gets as many arguments.
         statistic : callable
-            Takes the records of a block and returns a number, by these records alone:
-            no cache, counter or seeded generator that other blocks share. What it
-            raises, short of the end of the interpreter, counts as the default, as NaN
-            does, and what it warns of is not shown.
+            Takes the records of a block and returns a number. It must use only these
+            records: no cache, counter or seeded generator that other blocks share. If
+            it raises an exception or returns NaN, the result is the default; only the
+            end of the interpreter passes. Its warnings are not shown.
         keys : column of integers or strings, optional
             Whose record it is: all records of a key are in one block. For mechanisms
             by key only. A record of no key (None, NaN) is in no block.

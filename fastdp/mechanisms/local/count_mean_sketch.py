@@ -144,7 +144,7 @@ class CountMeanSketch(ReportsOnce["Sketch"]):
         inner: str = "hadamard",
         key: str = _strings.NO_KEY,
     ) -> CountMeanSketch:
-        """Return the sketch whose inner mechanism tells the truth most often.
+        """Return the sketch whose inner mechanism is most often truthful.
 
         Parameters
         ----------

@@ -77,8 +77,8 @@ class ConsistentEstimate:
     """Counts of a possible histogram: none is negative, and they sum to the users.
 
     Made by `FrequencyEstimate.consistent`. Biased (rare categories come out too high
-    on average, frequent ones too low), so that there are neither standard errors nor
-    intervals: those of the unbiased estimate do not belong to it.
+    on average, frequent ones too low). So it has neither standard errors nor
+    intervals; those of the unbiased estimate are not valid for it.
 
     Parameters
     ----------
@@ -234,8 +234,8 @@ class FrequencyEstimate(ValueEstimate):
     def consistent(self) -> ConsistentEstimate:
         """Return the nearest counts that are >= 0 and sum to the users (norm-sub).
 
-        The Euclidean projection: one number is added to all counts, and what is then
-        negative becomes 0. Post-processing: it costs no privacy.
+        The Euclidean projection: one number is added to all counts, and negative
+        results become 0. Post-processing: it costs no privacy.
 
         Returns
         -------
@@ -266,20 +266,20 @@ class FrequencyEstimate(ValueEstimate):
 class MeanEstimate:
     """Unbiased mean of the users' numbers, with its standard error.
 
-    Made by the `estimate` method of `LocalMean` and its aggregators. Exact in
-    expectation over the mechanism's randomness, whatever the numbers are, but for their
-    rounding to 2**-31 of the bounds' width; it may lie beyond the bounds.
+    Made by the `estimate` method of `LocalMean` and its aggregators. It is unbiased
+    over the mechanism's randomness, whatever the numbers are, except for their
+    rounding to 2**-31 of the bounds' width. It may lie beyond the bounds.
 
     Parameters
     ----------
     mean : float, or ndarray of float64, shape (dimension,)
-        Estimated mean of the numbers, each held to its bounds; NaN without reports.
+        Estimated mean of the numbers, each clamped to its bounds; NaN without reports.
     standard_error : float, or ndarray of float64, shape (dimension,)
-        Of `mean`, for the numbers as they are: from the spread of the reports, which
-        also has that of the numbers, or the worst that any numbers can have, if that is
-        less. Where only some of each user's numbers are asked for, from the spread.
+        Standard error of `mean`, for the given numbers: from the spread of the reports,
+        which includes that of the numbers; or the worst for any numbers, if that is
+        smaller. If each user reports only some numbers, from the spread.
     users : int
-        Number of reports, also those that no client can have drawn and that `mean`
+        Number of reports, including those that no client can have drawn, which `mean`
         leaves out.
     mechanism : mechanism, optional
         What made the reports.
@@ -335,9 +335,9 @@ class VectorEstimate:
         Estimated mean of the vectors, those longer than 1 scaled to it; NaN without
         reports.
     standard_error : float
-        Of each entry of `mean`, at most.
+        Largest standard error of an entry of `mean`.
     users : int
-        Number of reports, also those that no client can have drawn and that `mean`
+        Number of reports, including those that no client can have drawn, which `mean`
         leaves out.
     mechanism : mechanism, optional
         What made the reports.

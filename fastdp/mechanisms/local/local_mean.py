@@ -43,12 +43,12 @@ _EACH = Fraction(5, 2)
 class LocalMean(ReportsOnce[MeanEstimate]):
     """Mean of bounded numbers, one or several a user: pure local privacy.
 
-    A number is rounded at random to one of the places of a window among a few codes,
-    and the report is a code: one of the window with a probability that is `ratio` times
-    that of any other. Two codes are the bit of Duchi, Jordan and Wainwright; many tend
-    to the piecewise mechanism of Wang et al.; in between lie laws that are better than
-    both and than their hybrid. A law may be a public mixture of two such members: then
-    the code tells which of them was drawn.
+    A number is rounded at random to one of a few places, and each place has a window
+    of codes. The report is a code: each code of the window is `ratio` times as likely
+    as any other. Two codes give the bit of Duchi, Jordan and Wainwright; many codes
+    approach the piecewise mechanism of Wang et al.; some laws between are better than
+    both and than their hybrid. A law may be a public mixture of two such members; the
+    code then shows which of them was drawn.
 
     Parameters
     ----------
@@ -169,13 +169,13 @@ class LocalMean(ReportsOnce[MeanEstimate]):
     ) -> LocalMean:
         """Return the mechanism with the least worst variance within `epsilon`.
 
-        Of members of at most 64 codes one, or two of which one is of 2 or 3 codes or
-        the best alone, if their mixture gains 1 % or more.
+        It is one member of at most 64 codes. It is a mixture of two (one of them with
+        2 or 3 codes or the best alone) if that gains 1 % or more.
 
         Parameters
         ----------
         epsilon : int, float, Fraction or Decimal
-            Of all that a user reports, > 0.
+            Epsilon of all that a user reports, > 0.
         bounds, dimension
             As for the class.
         asked : int, optional
@@ -281,8 +281,8 @@ class LocalMean(ReportsOnce[MeanEstimate]):
         Returns
         -------
         float, or with `dimension` ndarray of float64, shape (dimension,)
-            In the data's unit. Of several numbers, not all of which are asked for, the
-            choice of users adds what their numbers differ.
+            In the data's unit. If users report only some of several numbers, it also
+            includes the variation from choosing which users report which number.
         """
         users = _validate.integer("users", users, 1)
         part = self._asked / (self._dimension or 1)

@@ -73,9 +73,9 @@ class PrefixHunt(Hunted):
 
     Notes
     -----
-    Half of the users are of the last group, which alone decides what is shown, and how
-    often it is said to occur; the others are dealt evenly. A value is found if all of
-    its prefixes were kept: about from a share of 4 standard errors of a group on.
+    Half of the users are in the last group. It alone decides which values are shown
+    and their counts; the other users are divided evenly. A value is found if all of
+    its prefixes were kept: from a share of about 4 standard errors of a group on.
 
     References
     ----------
@@ -146,7 +146,7 @@ class PrefixHunt(Hunted):
         beta: Real = Fraction(1, 1000),
         key: str = _strings.NO_KEY,
     ) -> PrefixHunt:
-        """Return the hunt whose reports tell the true bucket most often.
+        """Return the hunt whose reports give the true bucket most often.
 
         Parameters
         ----------

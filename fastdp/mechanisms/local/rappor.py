@@ -59,10 +59,10 @@ class Rappor(LocalMechanism["BloomCounts"]):
     Privacy
     -------
     Pure local privacy: any two values of one user are neighboring, and no sensitivity
-    is asked for. `event()` is that of the memo, and so of all reports that a client
-    makes of one value: epsilon = 2 hashes ln((2 - f)/f). `report_event()` is that of a
-    single report. **A value that changes is a new memo, and pays anew.** The memo is as
-    secret as the value. Exact. Timing class T0.
+    is needed. `event()` is the cost of the memo, and so of all reports that a client
+    makes of one value: epsilon = 2 hashes ln((2 - f)/f). `report_event()` is the cost
+    of a single report. **If the value changes, there is a new memo and a new cost.**
+    The memo is as secret as the value. Exact. Timing class T0.
 
     References
     ----------
@@ -238,9 +238,9 @@ class Rappor(LocalMechanism["BloomCounts"]):
         cohort : int or ndarray of integers, optional
             The user's cohort, 0 ... cohorts - 1, drawn once and kept. None: drawn.
         secret : bytes, optional
-            At least 16 bytes that one client drew once and shows nobody. The memo then
-            follows from it, the cohort and the value, so that none need be stored. For
-            a single value, with its cohort.
+            At least 16 bytes that one client drew once and keeps secret. The memo is
+            then computed from it, the cohort and the value, so it need not be stored.
+            For a single value, with its cohort.
         stream : Stream, optional
             None draws fresh keys from the operating system; for repeatable tests
             `fastdp.testing.FixedStream`. None with a secret.
@@ -414,8 +414,8 @@ class BloomCounts:
         Parameters
         ----------
         candidates : list, ndarray or column of str, bytes or int
-            Strings that may have been held, each once. Of those that share all bits
-            with another one, the sum is divided at will.
+            Strings that users may hold, each once. If several share all bits, their
+            count is divided among them arbitrarily.
         level : int, float, Fraction or Decimal
             Probability with which any candidate is shown that nobody holds, in (0, 1).
 
@@ -432,9 +432,9 @@ class BloomCounts:
 
         Notes
         -----
-        LASSO leaves the candidates that may matter, non-negative least squares those
-        that have a share, and least squares their counts, with the errors that the
-        reports' own variances give. Post-processing: it costs no privacy.
+        LASSO selects the candidates that may matter, non-negative least squares those
+        with a positive share, and least squares their counts, with errors from the
+        reports' own variances. Post-processing: it costs no privacy.
         """
         m, share = self.mechanism, float(_validate.open_unit("level", level))
         if isinstance(candidates, (str, bytes, int)):

@@ -36,8 +36,8 @@ class ShuffledResponse(Mechanism):
     p : int, float, Fraction or Decimal
         Probability that a report is the truth, as of `RandomizedResponse`.
     clients : int
-        Number of reports that at least are shuffled together, >= 1: only clients who
-        randomize honestly and tell nobody their report.
+        Least number of reports that are shuffled together, >= 1. Count only clients
+        who randomize honestly and keep their report secret.
     categories : int, or sequence of str or of int
         Number of categories, >= 2, or their names; as of `RandomizedResponse`.
     other : int or str, optional
@@ -233,7 +233,7 @@ class ShuffledResponse(Mechanism):
         Returns
         -------
         ndarray of `local.report_dtype`, shape (n,)
-            bool for bools. An array for a column, too: an index would tell which
+            bool for bools. A column gives an array, too: an index would show which
             client is which.
 
         Raises

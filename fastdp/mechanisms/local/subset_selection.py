@@ -35,11 +35,11 @@ _ONES: _Array = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).s
 
 
 class SubsetSelection(FrequencyOracle):
-    """Subset selection: a set of so many categories; pure local privacy.
+    """Subset selection: reports a set of several categories; pure local privacy.
 
-    The set has the user's category with probability p, and is uniform among those that
-    have it, or among those that do not. Of all mechanisms it has the least error for
-    a middling number of categories: a set of one is randomized response.
+    The set contains the user's category with probability p. It is uniform among the
+    sets that contain it, or among those that do not. It has the smallest error of all
+    mechanisms for a medium number of categories; sets of one are randomized response.
 
     Rows are packed in the order of np.packbits: category v is bit 7 - v % 8 of byte
     v // 8, and the padding of the last byte is 0. Every row has `size` ones.
@@ -63,7 +63,7 @@ class SubsetSelection(FrequencyOracle):
     Pure local epsilon = ln(p (categories - size)/(size (1 - p))) for each row: any two
     values of one user are neighboring, and no sensitivity is asked for. Exact: the
     probabilities hold to the last bit. Timing class T0: where bits are set depends on
-    what is drawn.
+    the drawn set.
 
     References
     ----------

@@ -74,8 +74,8 @@ class VectorResponse(ReportsOnce[VectorEstimate]):
     -----
     A report is a seed of 64 bits and the word's number, as of `LocalHashing`. Words
     are integers that any language can make (docs/report_bits.md): multiples of 2**-12,
-    the mean of a normal number in its cell, of which there are 2**16, those beyond 2.88
-    cut in 256 more. Of a vector along an axis the mean is right to 2e-6 of it.
+    the mean of a normal number in its cell. There are 2**16 cells; those beyond 2.88
+    are divided into 256 more. For a vector along an axis the mean is right to 2e-6.
 
     References
     ----------

@@ -61,7 +61,7 @@ class _Integer(OfLaw[Noise]):
         Returns
         -------
         numpy.int64 or ndarray of int64
-            Of a column one of its kind, with index and name, without nulls. `out` if
+            A column gives one of its kind, with index and name, without nulls. `out` if
             it was given. Sums beyond int64 saturate; the sensitivity must
             hold for the integers as they are given.
 
@@ -213,10 +213,10 @@ class DiscreteLaplace(_Integer[DiscreteLaplaceEvent]):
         parties : int
             Most parties of a sum.
         honest : int
-            Parties whose shares sum to this noise: the least number that add
-            their share, stay to the end, and keep it secret.
+            Parties whose shares sum to this noise. Count only parties that certainly
+            add their share, stay to the end, and keep it secret.
         modulus : int
-            Of the sum, in [2, 2**62].
+            Modulus of the sum, in [2, 2**62].
 
         Returns
         -------
@@ -250,8 +250,8 @@ class DiscreteGaussian(_Integer[DiscreteGaussianEvent]):
         The square of the sensitivity instead, exactly: 3 for three counts that one
         individual changes by 1 each.
     coordinates : int, optional
-        Most entries that one individual changes, for the integers' own profile: 1 where
-        each individual is in one entry. None, where it is not known, may cost more.
+        Most entries that one individual changes, for the integers' own profile: 1 if
+        each individual is in one entry. None, if it is not known, may cost more.
     neighboring_relation : NeighboringRelation
         The relation for which the sensitivity holds.
 
@@ -377,10 +377,10 @@ class DiscreteGaussian(_Integer[DiscreteGaussianEvent]):
         parties : int
             Most parties of a sum.
         honest : int
-            Parties whose shares have this variance together: the least number that add
-            their share, stay to the end, and keep it secret.
+            Parties whose shares together have this variance. Count only parties that
+            certainly add their share, stay to the end, and keep it secret.
         modulus : int
-            Of the sum, in [2, 2**62].
+            Modulus of the sum, in [2, 2**62].
 
         Returns
         -------
@@ -501,7 +501,7 @@ class TruncatedLaplace(_Integer[TruncatedDiscreteLaplaceEvent]):
         Raises
         ------
         DTypeError, ParameterError, CalibrationError
-            A parameter, or what it needs, is out of range.
+            A parameter, or the bound that it needs, is out of range.
         """
         scale = calibration.laplace_scale(epsilon=epsilon, sensitivity=sensitivity)
         bound = calibration.truncated_laplace_bound(

@@ -80,8 +80,8 @@ class Laplace(OnGrid[DiscreteLaplaceEvent]):
     granularity : int, float, Fraction or Decimal, optional
         Step of the grid, a power of two above scale/2**40; None takes the least.
     answer_bounds : tuple of two real numbers, optional
-        The true answers are clamped to [low, high] before the noise; what is
-        released may lie outside. No bounds of records: clamp these yourself.
+        The true answers are clamped to [low, high] before the noise; the released
+        value may lie outside. These do not bound records: clamp records yourself.
 
     Privacy
     -------

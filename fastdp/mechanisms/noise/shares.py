@@ -121,7 +121,7 @@ class Shares(ABC):
 
         Privacy
         -------
-        Of a single result: that of `event(honest=1)`. Of the sum: `event()`. Timing
+        A single result costs `event(honest=1)`, the sum `event()`. Timing
         class T0: the time depends on the share.
         """
         check_stream(stream)
@@ -191,8 +191,8 @@ class LaplaceShares(Shares):
 
     Every party adds a share of its own to its integers, modulo `modulus`. The
     aggregator learns the sum of all parties modulo `modulus`, and nothing else. The
-    shares of `honest` parties sum to discrete Laplace noise; those of more parties
-    have more noise. Made by `DiscreteLaplace.shares`.
+    shares of `honest` parties sum to discrete Laplace noise; with more parties the
+    noise is larger. Made by `DiscreteLaplace.shares`.
 
     Parameters
     ----------
@@ -463,11 +463,11 @@ class SkellamShares(Shares):
         Parameters
         ----------
         rho : int, float, Fraction or Decimal
-            Of the noise of `honest` parties, > 0.
+            rho of the noise of `honest` parties, > 0.
         sensitivity : int, float, Fraction or Decimal
             L2 sensitivity of the sum of all parties, > 0.
         parties, honest, modulus : int
-            As of the class.
+            As for the class.
         coordinates : int, optional
             Most entries that one individual changes.
         neighboring_relation : NeighboringRelation

@@ -56,7 +56,7 @@ class ClippedSum(Mechanism):
     dimension : int
         Entries of a row, in [1, 2**32).
     norm : {1, 2, "inf"}
-        L1 goes with `scale`, L2 with `sigma`, "inf" (each entry is clamped) with
+        L1 is for `scale`, L2 for `sigma`, and "inf" (each entry is clamped) for
         either.
     granularity : int, float, Fraction or Decimal, optional
         Step of the grid, a power of two above radius/2**30; None takes a step of at
@@ -73,8 +73,8 @@ class ClippedSum(Mechanism):
         Number of rows that one individual has at most: `fastdp.bound_contributions`
         makes it true.
     blocks_per_unit : int, optional
-        For `blocks`: in how many of them one individual has rows at most,
-        `rows_per_unit` in each then. None: so many rows in all.
+        For `blocks`: in at most how many of them one individual has rows, with at most
+        `rows_per_unit` in each. None: at most `rows_per_unit` rows in all blocks.
     neighboring_relation : NeighboringRelation
         Under `REPLACE_ONE` a row may become any other, under `REPLACE_SPECIAL` one of
         NaN, which adds nothing but the constant.

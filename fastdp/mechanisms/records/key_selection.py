@@ -48,9 +48,9 @@ class KeySelection(Mechanism):
     Parameters
     ----------
     epsilon : int, float, Fraction or Decimal
-        Of one key, > 0.
+        Epsilon of one key, > 0.
     delta : int, float, Fraction or Decimal
-        Of one key, > 0 and < 1: probability that a key of one user is shown.
+        Delta of one key, > 0 and < 1: probability that a key of one user is shown.
     keys_per_user : int
         Number of keys that one user has at most: `fastdp.bound_contributions` makes it
         true.
@@ -184,8 +184,8 @@ class KeySelection(Mechanism):
         Returns
         -------
         ndarray of bool
-            Of the shape and kind of `users_per_key`. Show the selected keys sorted or
-            shuffled, never in the data's order: `UnknownHistogram.release` does.
+            The shape and kind are those of `users_per_key`. Show the selected keys
+            sorted or shuffled, never in the data's order, as `UnknownHistogram` does.
 
         Raises
         ------

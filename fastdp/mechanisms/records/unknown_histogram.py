@@ -38,9 +38,9 @@ class UnknownHistogram(Mechanism):
     Parameters
     ----------
     scale, bound : int, float, Fraction or Decimal; int
-        Truncated discrete Laplace noise; what is not above the bound is not shown.
+        Truncated discrete Laplace noise; only noisy counts above the bound are shown.
     sigma, threshold : int, float, Fraction or Decimal; int
-        Discrete Gaussian noise instead, and what a shown count must be above.
+        Discrete Gaussian noise instead; only noisy counts above `threshold` are shown.
     keys_per_user : int
         Number of keys that one user has at most.
     records_per_key : int
@@ -140,7 +140,7 @@ class UnknownHistogram(Mechanism):
         Raises
         ------
         DTypeError, ParameterError, CalibrationError
-            A parameter, or what it needs, is out of range.
+            A parameter, or the bound that it needs, is out of range.
         """
         keys, relation = keys_of_user(keys_per_user, neighboring_relation)
         r = _validate.integer("records_per_key", records_per_key, 1, 2**40)

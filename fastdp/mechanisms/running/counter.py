@@ -172,7 +172,7 @@ class Counter(Running):
         Parameters
         ----------
         count : int or numpy integer
-            Events of this step; clamped to what the strategy can sum.
+            Number of events in this step; clamped to the largest supported number.
         stream : Stream, optional
             None draws a fresh key from the operating system.
 

@@ -58,10 +58,10 @@ class PrefixSums(Running):
         `accounting.calculators.optimized_bands`, with the least error: up to 2048, the
         first is 1, and they neither grow nor fall below 0.
     buffers : int, optional
-        For "blt", and only there: 1 ... 8.
+        Only for "blt": 1 ... 8.
     participations, separation : int
-        In how many steps one individual has a row at most, and how many steps apart at
-        least; `separation` must be given with several.
+        In at most how many steps one individual has a row, and at least how many steps
+        these are apart; `separation` must be given if participations > 1.
     granularity : int, float, Fraction or Decimal, optional
         Step of the grid, a power of two; None takes radius over 2**18 to 2**19.
     neighboring_relation : NeighboringRelation
