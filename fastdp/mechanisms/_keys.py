@@ -148,6 +148,13 @@ def presence(name: str, x: Any) -> _Array:
 
 def distinct(keys: _Array) -> tuple[_Array, _Array]:
     """Return the distinct keys, sorted by kind and value, and the place of each key."""
+    if keys.dtype.kind == "i" and len(keys):
+        low, high = int(keys.min()), int(keys.max())
+        if high - low < 4 * len(keys):  # count them: no sort
+            at = keys.astype(np.int64) - low
+            there = np.bincount(at) > 0
+            found = (np.flatnonzero(there) + low).astype(keys.dtype)
+            return found, (np.cumsum(there) - 1)[at]
     if keys.dtype.kind != "O":
         return np.unique(keys, return_inverse=True)
     kinds = np.fromiter((_ORDER[type(key)] for key in keys), np.int8, len(keys))

@@ -387,3 +387,23 @@ def test_released_text_is_as_wide_as_what_is_shown() -> None:
                 np.dtype(f"{kind}1"),
                 np.array(["a", "c"], kind).tolist(),
             )
+
+
+@pytest.mark.parametrize("dtype", ["i1", "i2", "i4", "i8", "u1", "u8", "f8"])
+def test_distinct_keys_are_those_of_a_sort(dtype: str) -> None:
+    most = np.iinfo(dtype) if dtype != "f8" else np.iinfo("i8")
+    rng = np.random.default_rng(1)
+    for keys in (
+        np.array([], dtype),
+        np.array([most.max, 3, 3, most.max - 1], dtype),
+        np.array([most.max, most.max - 2, most.max], dtype),
+        np.array([most.min, most.min + 2, most.min] * 9, dtype),
+        np.array([most.min, most.max] * 100, dtype),
+        rng.integers(0, 120, 500).astype(dtype),
+        rng.integers(0, 100, 7).astype(dtype),
+    ):
+        found, place = distinct(keys)
+        wanted, at = np.unique(keys, return_inverse=True)
+        assert found.dtype == wanted.dtype
+        assert found.tolist() == wanted.tolist()
+        assert place.tolist() == at.tolist()
