@@ -37,6 +37,9 @@ _Array: TypeAlias = "np.ndarray[Any, Any]"
 
 _A = NeighboringRelation.ADD_OR_REMOVE_ONE
 
+#: Draw noise for so many entries at a time, which the caches hold.
+_PIECE = 2**17
+
 #: Threads take about so many entries at a time, but at least one row.
 _ENTRIES = 2**18
 
@@ -343,17 +346,23 @@ class GradientAccumulator(Accumulator[GradientSum]):
         check_stream(stream)
         _validate.integer("workers", workers, 1)
         into = m._outputs(out)
-        totals = [total.clamped() for total in self._totals]
-        for (clipped, _), total in zip(m._groups, totals, strict=True):
-            clipped._noise.release(total, out=total, stream=stream, workers=workers)
+        for (clipped, which), total in zip(m._groups, self._totals, strict=True):
+            for first in range(0, clipped.shape[0], _PIECE):
+                noisy = total.clamped(part=slice(first, first + _PIECE))
+                clipped._noise.release(noisy, out=noisy, stream=stream, workers=workers)
+                _write(noisy, float(clipped._step), into[which], -first)
         self._clear()
-        for (clipped, which), total in zip(m._groups, totals, strict=True):
-            step, at = float(clipped._step), 0
-            for each in into[which]:
-                part = total[at : at + each.size].reshape(each.shape)
-                np.multiply(part, step, out=each, casting="same_kind")
-                at += each.size
         return into
+
+
+def _write(noisy: _Array, step: float, arrays: list[_Array], at: int) -> None:
+    """Write a piece of the sums into the arrays; the first begins at entry `at`."""
+    for each in arrays:
+        low, high = max(at, 0), min(at + each.size, noisy.size)
+        if low < high:
+            to = each.reshape(-1)[low - at : high - at]
+            np.multiply(noisy[low:high], step, out=to, casting="same_kind")
+        at += each.size
 
 
 def _listed(name: str, given: Any, wanted: int | None = None) -> list[Any]:

@@ -329,8 +329,7 @@ def carry(size: int = 62, shift: int = 32) -> Iterator[Any]:
 @lemma(
     "sums.md",
     "clamped once to [-2^62, 2^62]",
-    "fastdp/mechanisms/records/_totals.py: above, below = self._high >= edge, "
-    "self._high < -edge",
+    "fastdp/mechanisms/records/_totals.py: above, below = total >= edge, total < -edge",
     "fastdp/mechanisms/records/_totals.py: _clamp(total, -edge, edge - 1)",
     "fastdp/mechanisms/records/_totals.py: total[below] = -MOST",
     wrong=[{"edge": 2**30 + 1}, {"last": 2}],

@@ -74,19 +74,22 @@ class Totals:
         self._low &= 0xFFFFFFFF
         self._rows = 0
 
-    def clamped(self, most: int = MOST) -> np.ndarray[Any, Any]:
-        """Return the totals as int64, clamped to [-most, most], most <= 2**62."""
+    def clamped(
+        self, most: int = MOST, part: slice = slice(None)
+    ) -> np.ndarray[Any, Any]:
+        """Return (a part of) the totals as int64, clamped to [-most, most] <= 2**62."""
         edge = MOST >> 32
         with _LOCK:
             if self._high is None:  # magnitudes below 2**62
-                total = self._low.copy()
+                total = self._low[part].copy()
             else:
-                self._carry()
-                above, below = self._high >= edge, self._high < -edge
-                total = self._high.copy()
+                if self._rows:
+                    self._carry()
+                total, low = self._high[part].copy(), self._low[part]
+                above, below = total >= edge, total < -edge
                 _clamp(total, -edge, edge - 1)
                 total <<= 32
-                total += self._low
+                total += low
                 total[above] = MOST
                 total[below] = -MOST
         if most < MOST:
@@ -103,7 +106,8 @@ class Totals:
         with _LOCK:
             if self._high is not None:
                 _core.zero(self._high)
-            _core.zero(self._low)
+            if self._rows or self._high is not None:  # else it is memory not used yet
+                _core.zero(self._low)
             self._high, self._rows = None, 0
 
 
