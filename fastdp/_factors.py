@@ -127,23 +127,28 @@ def column_of(bands: int | tuple[float, ...], n: int) -> Floats:
 
 
 @functools.lru_cache(maxsize=64)
-def best_bands(n: int, width: int) -> tuple[float, ...]:
+def best_bands(n: int, width: int, count: int, gap: int) -> tuple[float, ...]:
     """Return `width` coefficients that minimize the largest error over n steps.
 
-    The largest error is that of the last sum: |c| |1/((1 - x) c(x))|. The gradient of
-    its logarithm is known. After `most` steps the coefficients of the quotient hardly
-    change, so the last ones before stand for all later ones.
+    It is that of the last sum: |C u| |1/((1 - x) c(x))|, u the steps 0, gap, 2 gap ..
+    of a record, `count` of them. The gradient of its logarithm is known. After `most`
+    steps the coefficients of the quotient hardly change, so the last ones before stand
+    for all later ones. Parameters are the falls from each coefficient to the next.
     """
     from scipy.optimize import minimize
 
+    if width == 1:
+        return (1.0,)
     most = min(n, max(64 * width, 2**12), max(2**17, 2 * width))
     times = np.ones(most)
     times[most - width :] += (n - most) / width
     # Long enough that no product of two series wraps around.
     size = 2 * most
+    starts = gap * np.arange(count if width > gap else 1)
+    reach = min(n, int(starts[-1]) + width)
 
-    def error(parameters: Floats) -> tuple[float, Floats]:
-        c = np.concatenate(([1.0], parameters))
+    def error(falls: Floats) -> tuple[float, Floats]:
+        c = np.cumsum(falls[::-1])[::-1]
         inverse = _inverse(c, most)
         answer = np.cumsum(inverse)
         both = np.fft.irfft(
@@ -154,18 +159,27 @@ def best_bands(n: int, width: int) -> tuple[float, ...]:
         moved = np.fft.irfft(
             np.fft.rfft(times * answer, size) * np.fft.rfft(both, size).conj(), size
         )[:width]
-        length = float(c @ c)
-        slope = 2 * c / length - 2 * moved / square
-        return math.log(length) + math.log(square), slope[1:]
+        total, summed = np.zeros(int(starts[-1]) + width), np.zeros(width)
+        for start in starts.tolist():
+            total[start : start + width] += c
+        total[reach:] = 0
+        for start in starts.tolist():
+            summed += total[start : start + width]
+        length = float(total @ total)
+        slope = 2 * summed / length - 2 * moved / square
+        return math.log(length) + math.log(square), np.cumsum(slope)
 
-    start = root(width)[1:]
-    if width == 1:
-        return (1.0,)
+    first = root(width)
     found = minimize(
-        error, start, jac=True, method="L-BFGS-B", bounds=[(0, 1)] * (width - 1)
+        error,
+        first - np.append(first[1:], 0),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(1e-9, None)] + [(0, None)] * (width - 1),
+        options={"maxiter": 1000, "maxcor": 30},
     )
-    best = np.minimum.accumulate(np.concatenate(([1.0], found.x)))
-    return tuple((np.rint(best * 2**BITS) / 2**BITS).tolist())
+    best = np.cumsum(found.x[::-1])[::-1]
+    return tuple((np.rint(best / best[0] * 2**BITS) / 2**BITS).tolist())
 
 
 def _inverse(c: Floats, n: int) -> Floats:
@@ -194,38 +208,60 @@ BITS = 20
 
 
 @functools.lru_cache(maxsize=64)
-def buffers_for(n: int, count: int) -> Buffers:
-    """Return `count` buffers whose column approximates the square root over n steps.
+def buffers_for(n: int, count: int, times: int, gap: int) -> Buffers:
+    """Return `count` buffers with the least largest error over n steps.
 
-    c_j is the integral of a^(j - 1) over a measure on (0, 1). Start from the
-    trapezoidal rule in log(1/a - 1), minimize the largest error, round to integers.
+    A record takes part `times` times, gap steps apart. c_j is the integral of a^(j - 1)
+    over a measure on (0, 1). Start from the trapezoidal rule in log(1/a - 1) for the
+    square root, minimize, round to integers.
     """
     from scipy.optimize import minimize
 
-    times, spans = _places(n)
-
     def error(parameters: Floats) -> float:
         w, a = _unpacked(parameters)
-        column, answer = _columns(w, a, times)
-        return float(
-            np.log(1 + np.sum(column**2 * spans))
-            + np.log(1 + np.sum(answer**2 * spans))
-        )
+        return math.log(_patterned(w, a, n, times, gap) * _last_square(w, a, n))
 
     ends = np.linspace(-math.log(2.0 * n), 1.5, count)
     width = ends[1] - ends[0] if count > 1 else math.log(2.0 * n)
     a = 1 / (1 + np.exp(ends))
     w = width / math.pi * a**1.5 * np.sqrt(1 - a)
     start = np.concatenate((np.log(w), ends))
-    found = minimize(error, start, method="L-BFGS-B", options={"maxiter": 60})
-    best = found.x if found.fun < error(start) else start
-    w, a = _unpacked(best)
+    found = minimize(error, start, method="L-BFGS-B", options={"maxiter": 100})
+    w, a = _unpacked(found.x)
     one = 2**BITS
     rates = np.clip(np.floor(a * one), 1, one - 1).astype(np.int64)
     weights = np.clip(np.floor(w * one), 1, one).astype(np.int64)
     if weights.sum() > one:  # the coefficients must not grow: keep c_1 <= c_0 = 1
         weights = np.maximum(weights * one // weights.sum(), 1)
     return Buffers(tuple(map(int, weights)), tuple(map(int, rates)))
+
+
+def _geometric(x: Floats, m: Floats | float) -> Floats:
+    """Return 1 + x + .. + x^(m - 1), for x < 1."""
+    near = np.log(np.maximum(x, 0.5)) * m
+    return np.where(x > 0.5, -np.expm1(near), 1 - np.sign(x) ** m * np.abs(x) ** m) / (
+        1 - x
+    )
+
+
+def _patterned(w: Floats, a: Floats, n: int, times: int, gap: int) -> float:
+    """Return the squared sensitivity to `times` steps, the first ones, gap apart."""
+    j = np.arange(float(times))
+    both, pair = np.outer(w, w), np.outer(a, a)
+    # Columns j and j - r overlap from step j gap on; sum over r = 1 .. j.
+    power = a ** (gap * (j[1:, None]))
+    later = np.concatenate((np.zeros((1, w.size)), np.cumsum(power, axis=0)))
+    first = 1 + 2 * (later / a) @ w
+    rest = both * _geometric(pair, n - 1 - gap * j[:, None, None])
+    return float(first.sum() + (rest * (1 + 2 * later[:, None, :])).sum())
+
+
+def _last_square(w: Floats, a: Floats, n: int) -> float:
+    """Return the squared norm of the last row of A/C."""
+    rates, inner = _inverted(w, a)
+    end, part = 1 / (1 + float((w / (1 - a)).sum())), inner / (1 - rates)
+    cross = np.outer(part, part) * _geometric(np.outer(rates, rates), float(n))
+    return float(n * end * end + 2 * end * part @ _geometric(rates, n) + cross.sum())
 
 
 def buffer_columns(b: Buffers, n: int) -> tuple[Floats, Floats]:
@@ -246,12 +282,9 @@ def _unpacked(parameters: Floats) -> tuple[Floats, Floats]:
 def _columns(w: Floats, a: Floats, j: Floats) -> tuple[Floats, Floats]:
     """Return c_j, and the coefficients of 1/((1 - x) c(x)), at j >= 1.
 
-    1/c = 1 - sum w' x/(1 - a' x), where a' are the eigenvalues of diag(a) - w 1^T, made
-    symmetric, and w' the squares of their vectors' products with sqrt(w).
+    The latter are 1 - sum w' (1 - a'^j)/(1 - a').
     """
-    side = np.sqrt(w)
-    rates, vectors = np.linalg.eigh(np.diag(a) - np.outer(side, side))
-    inner = (side @ vectors) ** 2
+    rates, inner = _inverted(w, a)
     with np.errstate(under="ignore"):
         column = (w[:, None] * a[:, None] ** (j - 1)).sum(axis=0)
         sign = np.where((rates[:, None] < 0) & (j % 2 == 1), -1.0, 1.0)
@@ -260,8 +293,12 @@ def _columns(w: Floats, a: Floats, j: Floats) -> tuple[Floats, Floats]:
     return column, answer
 
 
-def _places(n: int) -> tuple[Floats, Floats]:
-    """Return a sample of the steps 1 ... n - 1, and how many steps each represents."""
-    j = np.unique(np.round(np.geomspace(1, max(n - 1, 1), 400)))
-    edges = np.concatenate(([0.5], (j[1:] + j[:-1]) / 2, [max(n - 1, 1) + 0.5]))
-    return j, np.diff(edges)
+def _inverted(w: Floats, a: Floats) -> tuple[Floats, Floats]:
+    """Return a' and w' with 1/c = 1 - sum w' x/(1 - a' x).
+
+    a' are the eigenvalues of diag(a) - w 1^T, made symmetric, and w' the squares of
+    their vectors' products with sqrt(w).
+    """
+    side = np.sqrt(w)
+    rates, vectors = np.linalg.eigh(np.diag(a) - np.outer(side, side))
+    return rates, (side @ vectors) ** 2

@@ -42,10 +42,10 @@ def furthest(steps, count, gap, encode):
 @pytest.mark.parametrize("bands", OWN, ids=range(len(OWN)))
 @pytest.mark.parametrize(("count", "gap"), [(1, 12), (2, 3), (4, 2), (3, 5)])
 def test_the_square_is_that_of_the_worst_pattern(bands, count, gap):
-    plan = strategy_of("banded", 12, 1, bands=bands, reach=1)
+    plan = strategy_of("banded", 12, 1, bands=bands, reach=1, pattern=(1, 12))
 
     def encode(x):
-        one = strategy_of("banded", 12, 1, bands=bands, reach=1)
+        one = strategy_of("banded", 12, 1, bands=bands, reach=1, pattern=(1, 12))
         out = []
         for v in x:
             y = one.encode(np.array([v], np.int64))
@@ -191,3 +191,55 @@ def test_bad_searches():
         optimized_bands(10, bands=2.0)
     with pytest.raises(ParameterError, match="left out with others"):
         matrix_mechanism("tree", 10, bands=(1, 0.5))
+
+
+#: Steps, participations, separation, buffers, and the largest error that jax-privacy
+#: 2.0.0 finds (buffered_toeplitz.optimize, error="max").
+PATTERNS = [
+    (1024, 1, 1024, 2, 3.32979),
+    (500, 10, 50, 2, 14.29680),
+    pytest.param(500, 10, 50, 3, 14.18477, marks=pytest.mark.rest),
+    pytest.param(500, 10, 50, 4, 14.18477, marks=pytest.mark.rest),
+    pytest.param(2000, 20, 100, 4, 26.92751, marks=pytest.mark.rest),
+]
+
+
+@pytest.mark.parametrize(("steps", "count", "gap", "buffers", "published"), PATTERNS)
+def test_buffers_for_a_pattern_are_as_good_as_published(
+    steps, count, gap, buffers, published
+):
+    pattern = {"participations": count, "separation": gap}
+    plan = matrix_mechanism("blt", steps, buffers=buffers, **pattern)
+    assert plan.largest_error < published * 1.0002
+    once = _factors.buffer_columns(
+        _factors.buffers_for(steps, buffers, 1, steps), steps
+    )
+    if count > 1:
+        total = _factors.repeated(once[0], count, gap)
+        assert plan.largest_error < 0.92 * np.sqrt(total @ total * np.sum(once[1] ** 2))
+
+
+@pytest.mark.parametrize(("n", "times", "gap"), [(40, 1, 40), (40, 3, 7), (41, 6, 8)])
+def test_norms_of_buffers_in_closed_form(n, times, gap):
+    found = _factors.Buffers((2**18, 2**17), (2**19, 2**20 - 2**14))
+    column, answer = _factors.buffer_columns(found, n)
+    total = _factors.repeated(column, times, gap)
+    w, a = np.array([found.weights, found.rates]) / 2**20
+    square = _factors._patterned(w, a, n, times, gap)
+    assert square == pytest.approx(total @ total, rel=1e-12)
+    assert _factors._last_square(w, a, n) == pytest.approx(answer @ answer, rel=1e-12)
+
+
+@pytest.mark.rest
+def test_bands_for_a_pattern_overlap_where_it_pays():
+    pattern = {"participations": 10, "separation": 50}
+
+    def error(bands):
+        return matrix_mechanism("banded", 500, bands=bands, **pattern).largest_error
+
+    apart = error(optimized_bands(500, bands=50, **pattern))
+    near = error(optimized_bands(500, bands=100, **pattern))
+    assert near < apart * (1 + 1e-6) < 13.6032
+    assert near < 0.95 * error(optimized_bands(500, bands=100))
+    with pytest.raises(ParameterError, match="separation"):
+        optimized_bands(500, bands=100, participations=10)

@@ -36,7 +36,10 @@ ALL = [*KINDS, "doubling"]
 def plan(kind, steps, dimension=1, reach=1):
     if kind.startswith("doubling"):
         return Doubling(steps, pure=kind.endswith("pure"))
-    return strategy_of(kind, steps, dimension, **KINDS[kind], reach=reach)
+    pattern = (1, steps)
+    return strategy_of(
+        kind, steps, dimension, **KINDS[kind], reach=reach, pattern=pattern
+    )
 
 
 def encoded(kind, x, reach=1):
@@ -136,7 +139,7 @@ def test_the_rounded_matrix_is_charged():
     for bands in range(2, 30):
         column = _factors.root(40)
         column[bands:] = 0
-        strategy = strategy_of("banded", 40, 1, bands=bands, reach=1)
+        strategy = strategy_of("banded", 40, 1, bands=bands, reach=1, pattern=(1, 40))
         exact = sum(Fraction(float(c)) ** 2 for c in column)
         short.append(strategy.square(1, 40) > exact)
     assert any(short)

@@ -129,7 +129,8 @@ def matrix_mechanism(
         "independent" (noise on every step's sum, added up: C = 1); "tree" (binary tree
         of partial sums, each prefix from the fewest); "square_root" (C = B = the square
         root of A); "banded" (few coefficients, B = A/C: the first `bands` of that root,
-        or those given); "blt" (coefficients near that root's, by `buffers` that decay).
+        or those given); "blt" (coefficients by `buffers` that decay, with the least
+        largest error for these participations).
     steps : int
         Number of prefix sums, 1 ... 2**22.
     participations : int
@@ -169,11 +170,7 @@ def matrix_mechanism(
         known = ", ".join(_factors.STRATEGIES)
         raise ParameterError(f"strategy must be one of {known}, got {strategy!r}")
     n = _validate.integer("steps", steps, 1, _factors.MOST_STEPS)
-    k = _validate.integer("participations", participations, 1)
-    if k > 1 and separation is None:
-        raise ParameterError("separation must be given if participations > 1")
-    gap = n if separation is None else _validate.integer("separation", separation, 1)
-    k = min(k, -(-n // gap))
+    k, gap = _pattern(n, participations, separation)
     own = _factors.checked_bands(strategy, bands, n)
     if (buffers is None) == (strategy == "blt"):
         raise ParameterError(
@@ -183,7 +180,8 @@ def matrix_mechanism(
         sensitivity, rows = _tree(n, k, gap)
     elif buffers is not None:
         count = _validate.integer("buffers", buffers, 1, 8)
-        column, answer = _factors.buffer_columns(_factors.buffers_for(n, count), n)
+        found = _factors.buffers_for(n, count, k, gap)
+        column, answer = _factors.buffer_columns(found, n)
         sensitivity, rows = _toeplitz(column, k, gap)[0], np.cumsum(answer**2)
     else:
         sensitivity, rows = _toeplitz(_factors.column_of(own, n), k, gap)
@@ -198,7 +196,13 @@ def matrix_mechanism(
     )
 
 
-def optimized_bands(steps: int, *, bands: int) -> tuple[float, ...]:
+def optimized_bands(
+    steps: int,
+    *,
+    bands: int,
+    participations: int = 1,
+    separation: int | None = None,
+) -> tuple[float, ...]:
     """Return coefficients for "banded" with the least largest error over the steps.
 
     The root's coefficients are best if all of them are used; with few of them for many
@@ -211,6 +215,11 @@ def optimized_bands(steps: int, *, bands: int) -> tuple[float, ...]:
         Number of prefix sums, 1 ... 2**22.
     bands : int
         Number of coefficients, 1 ... the smaller of `steps` and 2048.
+    participations : int
+        How many steps one record takes part in at most, >= 1.
+    separation : int, optional
+        How many steps lie between two of them at least, >= 1: needed if there are
+        several. It matters if it is below `bands`.
 
     Returns
     -------
@@ -224,9 +233,6 @@ def optimized_bands(steps: int, *, bands: int) -> tuple[float, ...]:
     so it does not depend on the search. They are a function of public parameters, and
     may differ in the last places between machines and versions of scipy: to rebuild a
     mechanism elsewhere, such as a counter in a ledger, keep the numbers themselves.
-
-    The least error is for one participation, or several that are at least `bands` steps
-    apart; nearer ones are charged exactly as well.
 
     References
     ----------
@@ -243,7 +249,16 @@ def optimized_bands(steps: int, *, bands: int) -> tuple[float, ...]:
     """
     n = _validate.integer("steps", steps, 1, _factors.MOST_STEPS)
     width = _validate.integer("bands", bands, 1, min(n, _factors.MOST_BANDS))
-    return _factors.best_bands(n, width)
+    return _factors.best_bands(n, width, *_pattern(n, participations, separation))
+
+
+def _pattern(n: int, participations: int, separation: int | None) -> tuple[int, int]:
+    """Return how often a record takes part within n steps, and how far apart."""
+    k = _validate.integer("participations", participations, 1)
+    if k > 1 and separation is None:
+        raise ParameterError("separation must be given if participations > 1")
+    gap = n if separation is None else _validate.integer("separation", separation, 1)
+    return min(k, -(-n // gap)), gap
 
 
 def participation_sensitivity(

@@ -176,9 +176,10 @@ class Column(Strategy):
 class Buffered(Strategy):
     """A few decaying buffers; products are rounded down, and the errors are charged."""
 
-    def __init__(self, count: int, steps: int, dimension: int, reach: int) -> None:
+    def __init__(
+        self, plan: _factors.Buffers, steps: int, dimension: int, reach: int
+    ) -> None:
         super().__init__(steps, dimension)
-        plan = _factors.buffers_for(steps, count)
         one = 2**_factors.BITS
         self._weights = np.array(plan.weights, np.int64)[:, None]
         self._rates = np.array(plan.rates, np.int64)[:, None]
@@ -200,8 +201,8 @@ class Buffered(Strategy):
                 f"a step could sum {self.largest // reach} of the largest rows. Use "
                 '"banded", or fewer steps or entries'
             )
-        self._held = self._kept(count)
-        self._answer = self._kept(count, np.float64)
+        self._held = self._kept(len(plan.rates))
+        self._answer = self._kept(len(plan.rates), np.float64)
         self._total = np.zeros(dimension)
 
     def square(self, count: int, gap: int) -> Fraction:
@@ -369,8 +370,12 @@ def strategy_of(
     bands: _factors.Bands = None,
     buffers: int | None = None,
     reach: int,
+    pattern: tuple[int, int],
 ) -> Strategy:
-    """Return the strategy `name`, for rows of norm up to `reach` steps.
+    """Return the strategy `name`, for rows of norm up to `reach` steps of the grid.
+
+    `pattern` says how many steps a record takes part in, and how far they are apart;
+    buffers are chosen for it.
 
     Raises
     ------
@@ -387,7 +392,8 @@ def strategy_of(
         )
     if buffers is not None:
         count = _validate.integer("buffers", buffers, 1, 8)
-        return Buffered(count, steps, dimension, reach)
+        plan = _factors.buffers_for(steps, count, *pattern)
+        return Buffered(plan, steps, dimension, reach)
     if name == "tree":
         return Tree(steps, dimension)
     strategy = Column(_factors.column_of(own, steps), steps, dimension)

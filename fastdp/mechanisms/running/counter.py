@@ -220,7 +220,9 @@ def _events(
         if pure:
             return plan, many * plan.length
     else:
-        plan = strategy_of(strategy, n, 1, bands=bands, buffers=buffers, reach=1)
+        plan = strategy_of(
+            strategy, n, 1, bands=bands, buffers=buffers, reach=1, pattern=(1, n)
+        )
     if pure:
         return plan, Fraction(many * n.bit_length())
     # The worst case has all events in the step whose column has the largest norm.

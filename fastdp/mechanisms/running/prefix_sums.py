@@ -308,7 +308,13 @@ class _Plan:
                 f"{float(self.step)!r}"
             )
         self.strategy = strategy_of(
-            strategy, n, entries, bands=bands, buffers=buffers, reach=int(reach)
+            strategy,
+            n,
+            entries,
+            bands=bands,
+            buffers=buffers,
+            reach=int(reach),
+            pattern=(count, gap),
         )
         row = l2_sensitivity(Fraction(int(reach**2)))
         moved = l2_sensitivity(self.strategy.square(count, gap)) * row
