@@ -1,4 +1,4 @@
-"""Poisson variables, and signed points whose sum is a share of discrete Laplace noise.
+"""Laws drawn by quantiles, and signed points that sum to shares of Laplace noise.
 
 A share of shape r and scale t is the sum of a Poisson process of signed integers: size
 l comes with either sign at rate r exp(-l/t) / l. The process is drawn by thinning one
@@ -9,7 +9,10 @@ uniform real with an enclosed number. Law and proof: ``docs/proofs/shares.md``.
 from __future__ import annotations
 
 import itertools
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -51,6 +54,7 @@ def size_of(octave: int, block: int, offset: int, last: int) -> tuple[int, int]:
     return ((block + 1) << last) + offset, last + block + 1
 
 
+@lru_cache(maxsize=4)
 def _window(rate: Fraction, bits: int) -> tuple[int, list[int], int, int]:
     """Return cumulative sums of Poisson weights: first, sums, total, error.
 
@@ -81,78 +85,106 @@ def _enclosed(window: tuple[int, list[int], int, int], n: int, bits: int) -> _Pa
     return (value << bits) // (total + error), high
 
 
+class Quantiles(ABC):
+    """A law on the integers, drawn by its quantiles; hashable."""
+
+    #: The least value, if the law has one.
+    least: float = -math.inf
+
+    @abstractmethod
+    def table(self, bits: int) -> tuple[int, list[_Pair]]:
+        """Return n and enclosures of P(N <= n), P(N <= n + 1) and so on."""
+
+    @abstractmethod
+    def enclosed(self, n: int, bits: int) -> _Pair:
+        """Enclose P(N <= n)."""
+
+
+@dataclass(frozen=True)
+class Poisson(Quantiles):
+    """The Poisson law."""
+
+    rate: Fraction
+
+    least = 0.0
+
+    def table(self, bits: int) -> tuple[int, list[_Pair]]:
+        """Return n and enclosures of P(N <= n), P(N <= n + 1) and so on."""
+        window = _window(self.rate, bits)
+        first, count = window[0], len(window[1])
+        return first, [_enclosed(window, first + i, bits) for i in range(count)]
+
+    def enclosed(self, n: int, bits: int) -> _Pair:
+        """Enclose P(N <= n)."""
+        return _enclosed(_window(self.rate, bits), n, bits)
+
+
 @lru_cache(maxsize=64)
-def _cuts(rate: Fraction) -> tuple[int, _Array]:
+def _cuts(law: Quantiles) -> tuple[int, _Array]:
     """Return n and the floors of 2**64 P(N <= n), P(N <= n + 1), ... up to 2**64 - 1.
 
     Leading floors that are 0 are dropped, except the last of them.
     """
     guard = 32
     while True:
-        window = _window(rate, _WORD + guard)
-        first, sums = window[0], window[1]
-        ends = [_enclosed(window, first + i, _WORD + guard) for i in range(len(sums))]
+        first, ends = law.table(_WORD + guard)
         cuts = [lo >> guard for lo, _ in ends]
         if all(
             hi <= (cut + 1) << guard for (_, hi), cut in zip(ends, cuts, strict=True)
         ):
             break
         guard *= 2
-    floors = np.array([0] * (first > 0) + cuts, np.uint64)
+    more = first > law.least
+    floors = np.array([0] * more + cuts, np.uint64)
     start = max(int(np.searchsorted(floors, np.uint64(1))) - 1, 0)
     stop = int(np.searchsorted(floors, np.uint64(2**_WORD - 1))) + 1
-    return first - (first > 0) + start, floors[start:stop].copy()
+    return first - more + start, floors[start:stop].copy()
 
 
 @lru_cache(maxsize=64)
-def _guide(rate: Fraction) -> _Array:
+def _guide(law: Quantiles) -> _Array:
     """Return where in `_cuts` the search of a word starts, by its leading bits."""
     starts = np.arange(1 << _GUIDE, dtype=np.uint64) << np.uint64(_WORD - _GUIDE)
-    places: _Array = np.searchsorted(_cuts(rate)[1], starts)
+    places: _Array = np.searchsorted(_cuts(law)[1], starts)
     return places
 
 
-def count_of(word: int, rate: Fraction, block: Block) -> int:
-    """Return the Poisson quantile of the uniform that starts with a 64-bit word."""
+def quantile_of(word: int, law: Quantiles, block: Block) -> int:
+    """Return the quantile of the uniform that starts with a 64-bit word."""
     u = Uniform(word, _WORD, block)
-    windows: dict[int, tuple[int, list[int], int, int]] = {}
 
     def reaches(n: int) -> bool:
-        def bound(bits: int) -> _Pair:
-            if bits not in windows:
-                windows[bits] = _window(rate, bits)
-            return _enclosed(windows[bits], n, bits)
+        return u.below(lambda bits: law.enclosed(n, bits))
 
-        return u.below(bound)
-
-    first, cuts = _cuts(rate)
+    first, cuts = _cuts(law)
     n = first + int(np.searchsorted(cuts, np.uint64(word)))
-    while n > 0 and reaches(n - 1):
+    while n > law.least and reaches(n - 1):
         n -= 1
     while not reaches(n):
         n += 1
     return n
 
 
-def counts(size: int, rate: Fraction, stream: Stream | None) -> _Array:
-    """Return `size` independent Poisson variables."""
-    first, cuts = _cuts(rate)
+def quantiles(size: int, law: Quantiles, stream: Stream | None) -> _Array:
+    """Return `size` independent variables of a law."""
+    first, cuts = _cuts(law)
     words = _words(size, stream)
-    drawn: _Array = _guide(rate)[words >> np.uint64(_WORD - _GUIDE)]
+    drawn: _Array = _guide(law)[words >> np.uint64(_WORD - _GUIDE)]
     late = np.flatnonzero(cuts[drawn] < words)
     drawn[late] = np.searchsorted(cuts, words[late])
     open_ = np.flatnonzero(cuts[drawn] == words)
     drawn += first
     for i in open_:
-        drawn[i] = count_of(int(words[i]), rate, _further(stream))
+        drawn[i] = quantile_of(int(words[i]), law, _further(stream))
     _core.zero(words)
     return drawn
 
 
 def skellam(size: int, variance: Fraction, stream: Stream | None) -> _Array:
     """Return `size` independent differences of two Poisson variables."""
-    noise = counts(size, variance / 2, stream)
-    other = counts(size, variance / 2, stream)
+    law = Poisson(variance / 2)
+    noise = quantiles(size, law, stream)
+    other = quantiles(size, law, stream)
     noise -= other
     _core.zero(other)
     return noise
@@ -190,7 +222,7 @@ def _trailing_zeros(words: _Array) -> _Array:
 def draw(size: int, scale: Fraction, shape: Fraction, stream: Stream | None) -> _Array:
     """Return `size` independent shares: int64, or Python ints if int64 may overflow."""
     last = octaves(scale)
-    points = counts(size, 2 * shape * (last + 1), stream)
+    points = quantiles(size, Poisson(2 * shape * (last + 1)), stream)
     owner = np.repeat(np.arange(size), points)
     sizes = _sizes(len(owner), scale, last, stream, _further(stream))
     wide = points.max(initial=0) > _MOST_POINTS or sizes.dtype == object

@@ -136,20 +136,21 @@ def test_doubles_and_integers_decide_alike(
 
 @pytest.mark.parametrize("rate", [Fraction(7, 3), Fraction(1000)])
 def test_ties_are_decided_by_further_bits(rate: Fraction) -> None:
-    first, cuts = _points._cuts(rate)
+    law = _points.Poisson(rate)
+    first, cuts = _points._cuts(law)
     assert (first == 0) == (rate < 100)
     for i in (len(cuts) // 3, len(cuts) // 2, len(cuts) * 2 // 3):
         at = [
-            _points.count_of(int(cuts[i]), rate, lambda _, b=bits: b * 16)
+            _points.quantile_of(int(cuts[i]), law, lambda _, b=bits: b * 16)
             for bits in (b"\0", b"\xff")
         ]
         assert at == [first + i, first + i + 1]
-        assert _points.count_of(int(cuts[i]) + 1, rate, bytes) == first + i + 1
+        assert _points.quantile_of(int(cuts[i]) + 1, law, bytes) == first + i + 1
     beyond = iter([b"\xff" * 16] * 2)  # nearer to 1 than the table goes
-    far = _points.count_of(2**64 - 1, rate, lambda _: next(beyond, b"\0" * 16))
+    far = _points.quantile_of(2**64 - 1, law, lambda _: next(beyond, b"\0" * 16))
     assert far > first + len(cuts)
     below = iter([b"\0" * 16] * 2)  # nearer to 0
-    few = _points.count_of(0, rate, lambda _: next(below, b"\xff" * 16))
+    few = _points.quantile_of(0, law, lambda _: next(below, b"\xff" * 16))
     assert few == 0 if rate < 100 else 300 < few < first
 
 

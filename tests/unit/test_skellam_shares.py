@@ -62,7 +62,7 @@ def shares_of(variance: int, honest: int, **given: int) -> fastdp.SkellamShares:
     "rate", [Fraction(1, 1000), Fraction(7, 3), Fraction(60), Fraction(5001, 2)]
 )
 def test_cuts_are_the_floors_of_the_law(rate: Fraction) -> None:
-    first, cuts = _points._cuts(rate)
+    first, cuts = _points._cuts(_points.Poisson(rate))
     mean = mp.mpf(rate.numerator) / rate.denominator
     term, total = mp.exp(-mean), mp.mpf(0)
     exact = []
