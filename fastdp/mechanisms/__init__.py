@@ -40,6 +40,7 @@ from fastdp.mechanisms.noise.integer import (
 )
 from fastdp.mechanisms.noise.real import Gaussian, Laplace
 from fastdp.mechanisms.noise.shares import GaussianShares, LaplaceShares, SkellamShares
+from fastdp.mechanisms.noise.sinh import SinhNormal
 from fastdp.mechanisms.records.clipped_sum import ClippedSum
 from fastdp.mechanisms.records.contributions import bound_contributions
 from fastdp.mechanisms.records.key_selection import KeySelection
@@ -76,6 +77,7 @@ __all__ = [
     "Rappor",
     "ReportNoisyMax",
     "ShuffledResponse",
+    "SinhNormal",
     "SkellamShares",
     "SmoothSensitivity",
     "SparseVector",

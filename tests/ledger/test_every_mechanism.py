@@ -39,6 +39,10 @@ RELEASED = {
         fastdp.ShuffledResponse(0.9, clients=3, categories=4),
         LABELS,
     ),
+    "SinhNormal": (
+        fastdp.SinhNormal(5, shape=50, sensitivity=1, entries=1),
+        INTEGERS,
+    ),
     "SubsetSelection": oracle("SubsetSelection"),
     "TruncatedLaplace": (
         fastdp.TruncatedLaplace.from_epsilon_delta(**BOTH, sensitivity=1),
@@ -100,10 +104,10 @@ def budget_for(book, mechanism):
     relation = event.neighboring_relation
     if "Gaussian" in type(mechanism).__name__ or "Clipped" in type(mechanism).__name__:
         rule = accounting.ZCDPFilter(99, neighboring_relation=relation)
-    elif isinstance(event, accounting.TradeOffEvent):
-        rule = accounting.DeclaredFilter(
-            event, epsilon=9, delta=0.1, accountant=accounting.PLDAccountant
-        )
+    elif isinstance(event, (accounting.TCDPEvent, accounting.TradeOffEvent)):
+        kind = accounting.RDPAccountant, accounting.PLDAccountant
+        chosen = kind[isinstance(event, accounting.TradeOffEvent)]
+        rule = accounting.DeclaredFilter(event, epsilon=9, delta=0.1, accountant=chosen)
     else:
         rule = accounting.ApproximateFilter(
             epsilon=99, delta=0.1, neighboring_relation=relation

@@ -23,6 +23,7 @@ MADE: list[Any] = [
     fastdp.DiscreteLaplace(0.1, sensitivity=2, neighboring_relation="replace_one"),
     fastdp.DiscreteGaussian.from_rho(0.1, sensitivity=THIRD),
     fastdp.TruncatedLaplace(2**54, bound=2**60, sensitivity=3),
+    fastdp.SinhNormal(50, shape=Fraction(301, 3), sensitivity=THIRD, entries=2),
     fastdp.Laplace.from_epsilon(1.0, sensitivity=THIRD),
     fastdp.Laplace(scale=3, coordinates=4, answer_bounds=(-0.1, 5)),
     fastdp.Gaussian(sigma=3, coordinates=4, granularity=2.0**-20),
