@@ -292,7 +292,7 @@ def printed() -> dict[str, tuple[float, float]]:
     sentence = re.search(r"([\d.]+) visits a year, between ([\d.]+) and ([\d.]+)", text)
     assert sentence
     found[""] = (float(sentence[2]), float(sentence[3]))
-    row = re.compile(r"^ *(\d+ %) +([\d.]+) +([\d.]+) +([\d.]+)$", re.M)
+    row = re.compile(r"^ *(\d+ %) +\d+ +([\d.]+) +([\d.]+) +([\d.]+)$", re.M)
     for share, value, low, high in row.findall(text):
         if float(low) <= float(value) <= float(high):
             found[share] = (float(low), float(high))
