@@ -32,7 +32,6 @@ __all__ = ["DPEngine"]
 
 #: Its metrics and strategies that are not here, and why.
 _REFUSED = {
-    "VARIANCE": "it is a quotient of three sums of floats; use fastdp.Moments",
     "VECTOR_SUM": "norms of vectors are found in floats; use fastdp.ClippedSum",
     "PERCENTILE": "its tree draws its own noise; use fastdp.Quantiles",
     "WEIGHTED_GAUSSIAN_THRESHOLDING": "its weights are roots in floats",
@@ -47,7 +46,7 @@ _SLACK, _MOST = 1 + Fraction(1, 2**40), 2**62
 
 @lru_cache(maxsize=256)
 def _noise(
-    gaussian: bool, epsilon: float, delta: float, groups: int, moved: float, whole: bool
+    gaussian: bool, epsilon: Any, delta: Any, groups: int, moved: Any, whole: bool
 ) -> tuple[Any, Fraction]:
     """Return noise on integers, and the step that they count."""
     step, steps = Fraction(1), int(moved)
@@ -87,13 +86,16 @@ def _selector(strategy: str, epsilon: float, delta: float, groups: int) -> Any:
 class _Additive(_their("dp_computations", "AdditiveMechanism")):  # type: ignore[misc]
     """Noise in their interface: integers, or exact sums rounded to a grid."""
 
-    def __init__(self, spec: Any, bounds: Any, *, whole: bool = False) -> None:
+    def __init__(
+        self, spec: Any, bounds: Any, *, whole: bool = False, shares: int = 1
+    ) -> None:
         self._kind = spec.mechanism_type.to_noise_kind()
         self._spec, self._bounds = spec, bounds
         gaussian = self._kind == dp.NoiseKind.GAUSSIAN
-        delta = spec.delta if gaussian else 0.0
+        epsilon = Fraction(spec.eps) / shares
+        delta = Fraction(spec.delta if gaussian else 0) / shares
         size = (bounds.l0, bounds.linf)
-        self._noise, self._step = _noise(gaussian, spec.eps, delta, *size, whole)
+        self._noise, self._step = _noise(gaussian, epsilon, delta, *size, whole)
 
     def add_noise(self, value: Any) -> Any:
         """Return the number, or each of an array, with noise."""
@@ -154,6 +156,41 @@ class _Mean(_their("combiners", "MeanCombiner")):  # type: ignore[misc]
         total = _Additive(self._sum_spec, self._sum_sensitivities)
         middle = dp.dp_computations.compute_middle(self._min_value, self._max_value)
         return dp.dp_computations.MeanMechanism(middle, count, total)
+
+
+class _Variance(_their("combiners", "VarianceCombiner")):  # type: ignore[misc]
+    """Three sums: of ones, of c, and of c**2 - h**2/2, for c in [-h, h]."""
+
+    def _half(self) -> tuple[Any, Fraction, Fraction]:
+        p = self._params.aggregate_params
+        low, high = Fraction(p.min_value), Fraction(p.max_value)
+        return p, (low + high) / 2, (high - low) / 2
+
+    def create_accumulator(self, values: Any) -> tuple[int, Fraction, Fraction]:
+        p, middle, half = self._half()
+        exact = [x - middle for x in _clipped(values, p.min_value, p.max_value)]
+        squares = sum((x * x for x in exact), Fraction(0))
+        return len(exact), sum(exact, Fraction(0)), squares - len(exact) * half**2 / 2
+
+    def compute_metrics(self, accum: Any) -> dict[str, float]:
+        p, middle, half = self._half()
+        noisy = []
+        reach = (1, half or 1, half**2 / 2 or 1)  # of equal bounds the sums are 0
+        for i, (value, each) in enumerate(zip(accum, reach, strict=True)):
+            size = dp.dp_computations.Sensitivities(
+                l0=p.max_partitions_contributed,
+                linf=p.max_contributions_per_partition * each,
+            )
+            spec = self._params.mechanism_spec
+            m = _Additive(spec, size, whole=i == 0, shares=3)
+            noisy.append(m.add_noise(value))
+        count, total, squares = noisy
+        n, h = max(count, 1.0), float(half)
+        mean = min(max(total / n, -h), h)
+        spread = min(max(squares / n + h * h / 2 - mean * mean, 0.0), h * h)
+        mean += float(middle)
+        found = {"count": count, "sum": mean * count, "mean": mean, "variance": spread}
+        return {name: found[name] for name in self._metrics_to_compute}
 
 
 class _Threshold(
@@ -260,7 +297,8 @@ class DPEngine(_their("dp_engine", "DPEngine")):  # type: ignore[misc]
     def _create_compound_combiner(self, params: Any) -> Any:
         compound = super()._create_compound_combiner(params)
         ours = {
-            kind.__mro__[1]: kind for kind in (_Count, _Users, _Sum, _Mean, _Threshold)
+            kind.__mro__[1]: kind
+            for kind in (_Count, _Users, _Sum, _Mean, _Variance, _Threshold)
         }
         for combiner in compound._combiners:
             combiner.__class__ = ours[type(combiner)]

@@ -1,5 +1,6 @@
 """PipelineDP: its engine with our noise and selection, from rows to numbers."""
 
+import itertools
 import math
 import warnings
 from fractions import Fraction
@@ -72,6 +73,53 @@ def test_an_example_is_released(kind):
         assert found[region].sum == pytest.approx(9000, abs=1500)
         assert people[region].privacy_id_count == pytest.approx(1000, abs=60)
     assert found["empty"].count == pytest.approx(0, abs=300)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_variances_are_released(kind):
+    metrics = [dp.Metrics.VARIANCE, dp.Metrics.MEAN, dp.Metrics.SUM, dp.Metrics.COUNT]
+    params = parameters(noise_kind=kind, metrics=metrics)
+    found = aggregate(params, epsilon=60.0)
+    for region in PUBLIC[:2]:
+        assert found[region].variance == pytest.approx(8.25, abs=0.6)
+        assert found[region].mean == pytest.approx(4.5, abs=0.2)
+        assert found[region].count == pytest.approx(2000, abs=150)
+        assert found[region].sum == pytest.approx(9000, abs=800)
+    assert 0 <= found["empty"].variance <= 4.5**2
+    alone = aggregate(parameters(metrics=[dp.Metrics.VARIANCE], max_value=0))
+    assert alone["north"].variance == 0
+
+
+def test_what_one_user_moves_in_a_variance(monkeypatch):
+    """Each of three sums by its bound at most, each with a third of the budget."""
+    asked, bad = [], [math.nan, math.inf, -math.inf, 1e308, -3.0, 0.1, 2.0, 5.0]
+    noise = adapter._noise
+
+    def told(gaussian, epsilon, delta, groups, moved, whole):
+        asked.append((epsilon, delta, groups, moved, whole))
+        return noise(gaussian, epsilon, delta, groups, moved, whole)
+
+    monkeypatch.setattr(adapter, "_noise", told)
+    given = parameters(
+        noise_kind=KINDS[1], metrics=[dp.Metrics.VARIANCE], min_value=-1, max_value=4
+    )
+    combiner = adapter._Variance(
+        dp.combiners.CombinerParams(spec(KINDS[1]), given), ["variance"]
+    )
+    combiner.compute_metrics(combiner.create_accumulator([]))
+    epsilon, delta = Fraction(1, 3), Fraction(1e-6) / 3
+    bounds = [moved for *_, moved, _ in asked]
+    assert asked == [
+        (epsilon, delta, 2, 2, True),
+        (epsilon, delta, 2, Fraction(5), False),
+        (epsilon, delta, 2, Fraction(25, 4), False),
+    ]
+    reached = [Fraction(0)] * 3
+    for pair in itertools.product(bad, repeat=2):
+        for i, one in enumerate(combiner.create_accumulator(pair)):
+            assert abs(one) <= bounds[i]
+            reached[i] = max(reached[i], abs(one))
+    assert reached == bounds
 
 
 @pytest.mark.parametrize("strategy", list(STRATEGY)[:3])
@@ -259,7 +307,6 @@ def test_a_number_beyond_the_grid_is_clamped():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"metrics": [dp.Metrics.VARIANCE]}, "no VARIANCE: .*fastdp.Moments"),
         ({"metrics": [dp.Metrics.PERCENTILE(50)]}, "no PERCENTILE.*fastdp.Quantiles"),
         (
             {
