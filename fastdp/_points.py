@@ -32,6 +32,9 @@ MARGIN = 2.0**-30
 #: The sum of this many points of an entry fits 64 bits: a size is below 2**47.
 _MOST_POINTS = 1 << 15
 
+#: `excess` computes its sum up to this scale; the value here bounds larger scales.
+_SUMMED = Fraction(4096)
+
 _WORD = 64
 
 #: Number of leading bits of a word that choose where its search in a table starts.
@@ -277,3 +280,22 @@ def _sizes(
         _core.zero(secret)
     signed[~keep] = 0
     return signed
+
+
+def excess(shape: Fraction, scale: Fraction) -> float:
+    """Return an upper bound on ln(P(0)/P(1)) - 1/scale of a sum of this shape < 1.
+
+    docs/proofs/shares.md, section 3. All terms are positive, and the margins exceed the
+    rounding of their sums.
+    """
+    top = float(min(scale, _SUMMED))
+    decay = math.exp(-2 / top)
+    count = math.ceil(20 * top) + 50
+    j = np.arange(count)
+    b = np.concatenate([[1.0], np.cumprod((j + float(shape)) / (j + 1))])
+    weights = decay**j
+    square = float(np.sum(b[:-1] ** 2 * weights))
+    square += float(b[-1]) ** 2 * decay**count / -math.expm1(-2 / top)
+    cross = float(np.sum(b[:-1] * b[1:] * weights))
+    ratio = min(square / cross, 1 / float(shape))
+    return math.log(max(ratio, 1.0) * (1 + 1e-9)) + 1e-12

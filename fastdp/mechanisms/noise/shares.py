@@ -38,9 +38,6 @@ _SIGMA = 2
 #: Largest variance of a Skellam share: computing its table takes seconds.
 _VARIANCE = 1 << 26
 
-#: `_excess` computes its sum up to this scale; the value here bounds larger scales.
-_SUMMED = Fraction(4096)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shares(ABC):
@@ -280,7 +277,7 @@ class LaplaceShares(Shares):
         honest = self._honest(honest)
         if honest >= self.honest:
             return self.of
-        excess = _excess(Fraction(honest, self.honest), self.of.scale)
+        excess = _points.excess(Fraction(honest, self.honest), self.of.scale)
         epsilon = self.of.sensitivity * (1 / self.of.scale + Fraction(excess))
         return PureDPEvent(epsilon, neighboring_relation=self.of.neighboring_relation)
 
@@ -300,12 +297,8 @@ class GaussianShares(Shares):
         Noise with the variance of the shares of `honest` parties in sum, and with the
         sensitivity of the sum of all parties. A share's sigma,
         `of.sigma`/sqrt(honest), is in [2, 2**40], or `honest` is 1.
-    parties : int
-        Most parties of a sum, in [1, 2**32].
-    honest : int
-        Parties in [1, parties] that add their share and keep it secret.
-    modulus : int
-        In [2, 2**62].
+    parties, honest, modulus : int
+        As of `LaplaceShares`.
 
     Privacy
     -------
@@ -369,19 +362,7 @@ class GaussianShares(Shares):
     def event(
         self, *, honest: int | None = None
     ) -> DiscreteGaussianSumEvent | DiscreteGaussianEvent:
-        """Return the public facts of one sum, for an accountant.
-
-        Parameters
-        ----------
-        honest : int, optional
-            Number of honest parties whose shares are in the sum, in [1, parties];
-            None takes the one that the shares were made for.
-
-        Raises
-        ------
-        DTypeError, ParameterError
-            `honest` is out of its domain. With 0 there is no guarantee.
-        """
+        """Return the public facts of one sum, as `LaplaceShares.event` does."""
         honest = self._honest(honest)
         if honest == 1:
             return replace(self.of, sigma=self.sigma)
@@ -408,12 +389,8 @@ class SkellamShares(Shares):
         Noise that the shares of `honest` parties give, for the sensitivity of the sum
         of all parties. The variance of a share, `of.variance`/`honest`, is at most
         2**26.
-    parties : int
-        Most parties of a sum, in [1, 2**32].
-    honest : int
-        Parties in [1, parties] that add their share and keep it secret.
-    modulus : int
-        In [2, 2**62].
+    parties, honest, modulus : int
+        As of `LaplaceShares`.
 
     Privacy
     -------
@@ -494,8 +471,7 @@ class SkellamShares(Shares):
         )
 
         def excess(variance: float) -> float:
-            tried = replace(event, variance=Fraction(variance))
-            return event_rho(tried) - target
+            return event_rho(replace(event, variance=Fraction(variance))) - target
 
         guess = float(min(moved**2 / (2 * wanted), limits[1]))
         found = search("variance", excess, guess, limits)
@@ -518,37 +494,6 @@ class SkellamShares(Shares):
         return -(d * math.asinh(d / v) - d * d / (math.hypot(d, v) + v)) * (1 - 1e-12)
 
     def event(self, *, honest: int | None = None) -> SkellamEvent:
-        """Return the public facts of one sum, for an accountant.
-
-        Parameters
-        ----------
-        honest : int, optional
-            Number of honest parties whose shares are in the sum, in [1, parties];
-            None takes the one that the shares were made for.
-
-        Raises
-        ------
-        DTypeError, ParameterError
-            `honest` is out of its domain. With 0 there is no guarantee.
-        """
+        """Return the public facts of one sum, as `LaplaceShares.event` does."""
         share = self.of.variance / self.honest
         return replace(self.of, variance=self._honest(honest) * share)
-
-
-def _excess(shape: Fraction, scale: Fraction) -> float:
-    """Return an upper bound on ln(P(0)/P(1)) - 1/scale of a sum of this shape < 1.
-
-    docs/proofs/shares.md, section 3. All terms are positive, and the margins exceed the
-    rounding of their sums.
-    """
-    top = float(min(scale, _SUMMED))
-    decay = math.exp(-2 / top)
-    count = math.ceil(20 * top) + 50
-    j = np.arange(count)
-    b = np.concatenate([[1.0], np.cumprod((j + float(shape)) / (j + 1))])
-    weights = decay**j
-    square = float(np.sum(b[:-1] ** 2 * weights))
-    square += float(b[-1]) ** 2 * decay**count / -math.expm1(-2 / top)
-    cross = float(np.sum(b[:-1] * b[1:] * weights))
-    ratio = min(square / cross, 1 / float(shape))
-    return math.log(max(ratio, 1.0) * (1 + 1e-9)) + 1e-12
