@@ -104,8 +104,8 @@ __all__: list[str] = [
 
 _public.show(globals())
 
-# What computes most is loaded on first use; checkers see it here, and no
-# `__getattr__`: a name that does not exist is an error to them.
+# The modules with most computation are loaded on first use. Type checkers see these
+# imports instead of `__getattr__`, so they report a name that does not exist.
 if TYPE_CHECKING:
     from fastdp.accounting import approx, fdp, filters, rdp
     from fastdp.accounting.approx import *  # noqa: F403 - its __all__ lists the names

@@ -39,7 +39,7 @@ class _Pipe(io.RawIOBase):
         for number in (0, self._wake):
             poll.register(number, select.POLLIN)
         if self._wake in dict(poll.poll()):
-            raise OSError(errno.ECANCELED, "a signal came")
+            raise OSError(errno.ECANCELED, "interrupted by a signal")
         return os.readv(0, [buffer])
 
 

@@ -91,12 +91,12 @@ class Engine:
         users = () if user is None else (user,)
         _tables.require_columns("source", list(self.types), [*by, *values, *users])
         for name in by:
-            self._require(name, "key", (*_INTEGERS, *_TEXT, *_TIMES), "it text")
+            self._require(name, "key", (*_INTEGERS, *_TEXT, *_TIMES), "text")
         for name in users:
-            self._require(name, "user", (*_INTEGERS, *_TEXT), "it text or integers")
+            self._require(name, "user", (*_INTEGERS, *_TEXT), "text or integers")
         numbers = (*_INTEGERS, "HUGEINT", "DECIMAL", "FLOAT", "DOUBLE", "BOOLEAN")
         for name in values:
-            self._require(name, "column", numbers, "it numbers")
+            self._require(name, "column", numbers, "numbers")
         return frozenset(name for name in (*by, *users) if self.is_encoded(name))
 
     def require_texts(self, names: Sequence[str]) -> None:
@@ -124,8 +124,8 @@ class Engine:
             return
         if found not in wanted and found.partition("(")[0].split(" ")[0] not in wanted:
             raise DTypeError(
-                f"{what} {name!r} has a type that cannot be one, {found.split('(')[0]}:"
-                f" make {way_out}"
+                f"{what} {name!r} must not have the type {found.split('(')[0]}:"
+                f" convert it to {way_out}"
             )
 
 

@@ -242,7 +242,7 @@ def test_a_folder_that_workers_do_not_see(people, ledger, tmp_path, monkeypatch)
     ("change", "message"),
     [
         ({"by": "nowhere"}, "has no column 'nowhere'"),
-        ({"by": "cost", "mean": (), "bounds": None}, "key 'cost' has a type"),
+        ({"by": "cost", "mean": (), "bounds": None}, "key 'cost' must not have"),
         ({"mean": "town", "by": "user", "bounds": {"town": (0, 1)}}, "must differ"),
         (
             {
@@ -250,7 +250,7 @@ def test_a_folder_that_workers_do_not_see(people, ledger, tmp_path, monkeypatch)
                 "mean": (),
                 "bounds": None,
             },
-            "user 'cost' has a type",
+            "user 'cost' must not have",
         ),
         ({"memory": "1GB"}, "left out on Spark"),
         ({"keys": ["a", "a"], "delta": None}, "without duplicates"),

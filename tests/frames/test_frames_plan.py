@@ -379,7 +379,10 @@ def test_a_label_is_one_answer_and_one_charge(ledger: Any, how: Any) -> None:
         ({"rho": 1}, "exactly one of epsilon and rho"),
         ({"by": "nowhere"}, "no column 'nowhere'; its columns are user, town"),
         ({"by": "cost", "mean": ()}, "bounds must be for a column"),
-        ({"by": "cost", "mean": (), "bounds": None}, "key 'cost' has a type"),
+        (
+            {"by": "cost", "mean": (), "bounds": None},
+            "key 'cost' must not have",
+        ),
         ({"count": False, "mean": (), "bounds": None}, "give at least one of count"),
         ({"bounds": None}, "bounds must be given for 'cost'"),
         ({"bounds": {"cost": (5, 1)}}, "low < high"),
@@ -399,7 +402,7 @@ def test_a_label_is_one_answer_and_one_charge(ledger: Any, how: Any) -> None:
         ),
         (
             {"unit": Unit("cost", groups=1, records=1), "mean": (), "bounds": None},
-            "user 'cost' has a type",
+            "user 'cost' must not have",
         ),
         ({"hash": "md5"}, "hash must be one of"),
         ({"memory": "much"}, "memory must be a size"),

@@ -241,8 +241,11 @@ def test_whom_to_hide_and_how_much_of_them_must_be_said(
     ("options", "message"),
     [
         (["--by", "nowhere", "--count"], "'nowhere'"),
-        (["--by", "income", "--count"], "has a type that cannot be one"),
-        (["--by", "region", "--sum", "sex", "--bounds", "sex=0,1"], "'sex' has a type"),
+        (["--by", "income", "--count"], "must not have the type"),
+        (
+            ["--by", "region", "--sum", "sex", "--bounds", "sex=0,1"],
+            "'sex' must not have",
+        ),
         (["--by", "region", "--count", "--memory", "much"], "memory must be a size"),
         (["--by", "region", "--count", "-o", "none/out.parquet"], "an existing folder"),
     ],

@@ -217,7 +217,7 @@ def _listed(
     rising = np.concatenate([[True], np.diff(ends) > 0])
     ends, x = ends[rising], edges[rising]
     if ends.size < 2:
-        raise UnsupportedEventError("the noise must leave something to tell")
+        raise UnsupportedEventError("the noise is too large to distinguish anything")
     nodes, weights = gauss_legendre(_NODES)
     width = np.diff(x)
     place = x[:-1, None] + np.outer(width, nodes)

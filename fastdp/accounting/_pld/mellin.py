@@ -113,7 +113,7 @@ class Mean:
                 place = int(index[first]), n, power, y[first:last]
                 part = self._on_ray(*place, log_size)
             if not np.isfinite(part[1]).all():
-                raise OverflowError("a transform without digits")
+                raise OverflowError("no digits of the transform are certain")
             if not first:  # better known than before
                 log_size = math.log(abs(part[0][0]) + part[1][0])
             parts.append(part)
@@ -148,7 +148,7 @@ class Mean:
         errors += np.array([steps * math.exp(log_size), steps])
         gamma = np.abs(sums[1]) - errors[1]
         if not (gamma > 0).all():
-            raise OverflowError("a transform without digits")
+            raise OverflowError("no digits of the transform are certain")
         value = sums[0] / sums[1]
         error = (errors[0] + np.abs(value) * errors[1]) / gamma
         return value, error + 8 * U * np.abs(value)
@@ -364,7 +364,7 @@ class TiltedAllocation(Tilted):
         self._power = 1 + theta if removal else -theta
         (value,), (error,) = self._mean.moments(self._power, 1.0, 0)
         if not error < value.real:
-            raise OverflowError("a transform without digits")
+            raise OverflowError("no digits of the transform are certain")
         self.cumulant = math.log(value.real)
         self.cumulant_error = -math.log1p(-error / value.real)
         self.cumulant_error += 8 * U * (1 + abs(self.cumulant))

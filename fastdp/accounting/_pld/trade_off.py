@@ -150,7 +150,7 @@ def _heights(steep: Profile, flat: Profile, slope: Floats) -> tuple[Floats, Floa
     """Return bounds below and above of H at e^slope."""
     bounds = np.zeros((2, slope.size))
     up = slope >= 0
-    if steep is flat:  # both sides at once, mostly at the same places
+    if steep is flat:  # one call for both sides, whose epsilons mostly agree
         epsilons, back = np.unique(np.abs(slope), return_inverse=True)
         bounds[:] = np.asarray(steep(epsilons, deepest=_DEEPEST))[:, back.ravel()]
     else:
