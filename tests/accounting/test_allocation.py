@@ -313,6 +313,30 @@ def test_groups_hold_for_records_that_are_allocated_apart():
     assert truth <= PLDAccountant().compose(event).delta(at)
 
 
+@pytest.mark.parametrize("steps", [2, 3])
+def test_a_group_of_two_covers_a_record_that_is_replaced(steps):
+    """By one that moves every answer the other way: the worst of two."""
+    e, at = 0.5, 0.2
+    laws = [
+        np.array([1 / (1 + math.exp(-e * k)), 1 / (1 + math.exp(e * k))])
+        for k in (-1, 0, 1)
+    ]
+
+    def epoch_of(k):
+        whole = 0
+        for place in range(steps):
+            law = np.ones(1)
+            for step in range(steps):
+                law = np.outer(law, laws[k + 1 if step == place else 1]).ravel()
+            whole = whole + law / steps
+        return whole
+
+    one, other = epoch_of(1), epoch_of(-1)
+    truth = np.maximum(one - math.exp(at) * other, 0).sum()
+    event = GroupEvent(epoch(steps, PureDPEvent(Fraction(e))), 2)
+    assert 0 < truth <= PLDAccountant().compose(event).delta(at)
+
+
 # ---- other ways to say the same ------------------------------------------------------
 
 
@@ -553,7 +577,7 @@ def test_renyi_privacy_and_trade_offs_are_amplified():
 
 def test_what_has_no_bound_is_refused_by_name():
     replaced = GaussianEvent(sensitivity=2, sigma=1, neighboring_relation="replace_one")
-    with pytest.raises(UnsupportedEventError, match="an event for ADD_OR_REMOVE_ONE"):
+    with pytest.raises(UnsupportedEventError, match=r"ADD_OR_REMOVE_ONE.* of two"):
         PLDAccountant().compose(epoch(10, replaced))
     with pytest.raises(UnsupportedEventError, match="inside a GroupEvent"):
         PLDAccountant().compose(epoch(10, GroupEvent(gaussian(1), 2)))

@@ -49,7 +49,8 @@ class AllocationFacts(Facts[RandomAllocationEvent]):
             raise UnsupportedEventError(
                 "a random allocation needs an event for "
                 "ADD_OR_REMOVE_ONE: state the effect of one record that "
-                f"is added or removed in a step; got {self.event!r}"
+                "is added or removed in a step (to replace a record, take a GroupEvent "
+                f"of two around the allocation); got {self.event!r}"
             )
         if inner.group_size > 1:
             raise UnsupportedEventError(

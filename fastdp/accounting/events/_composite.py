@@ -213,7 +213,9 @@ class RandomAllocationEvent(_Wrapper):
         all answers before it, and must hide one record more or less in the batch. So a
         sum is divided by a public number, not by the size of the batch. A step that is
         repeated (`SelfComposedEvent`) stands for epochs with one and the same
-        allocation; repeat the whole event for a fresh one in each epoch.
+        allocation; repeat the whole event for a fresh one in each epoch. To replace a
+        record is to remove one and add one: a `GroupEvent` of two around the epoch, if
+        each record joins one step.
     """
 
     _MAY_FOLLOW: ClassVar[frozenset[str]] = frozenset({"selected"})
