@@ -244,7 +244,7 @@ def test_whom_to_hide_and_how_much_of_them_must_be_said(
         (["--by", "income", "--count"], "must not have the type"),
         (
             ["--by", "region", "--sum", "sex", "--bounds", "sex=0,1"],
-            "'sex' must not have",
+            "'sex' must not",
         ),
         (["--by", "region", "--count", "--memory", "much"], "memory must be a size"),
         (["--by", "region", "--count", "-o", "none/out.parquet"], "an existing folder"),
