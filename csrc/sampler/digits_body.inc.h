@@ -21,7 +21,11 @@ static void FDP_K(signed_geometric)(const fdp_geometric_t *law,
         /* all ones or zero: masks as wide as the values keep the loop in vectors */
         const uint64_t negative = u < theta ? ~UINT64_C(0) : 0;
         const double a = fdp_from_unsigned((u - (theta & ~negative)) >> 1) + 0.25;
-        const double v = a * (u < theta ? inverse_w1 : inverse_w0);
+        /* by masks: gcc makes a branch of a choice of doubles, on the sign of the noise */
+        const double inverse =
+            fdp_bits_double((fdp_double_bits(inverse_w1) & negative) |
+                            (fdp_double_bits(inverse_w0) & ~negative));
+        const double v = a * inverse;
         const uint64_t split = fdp_double_bits(v) - 0x3fe6a09e667f3bcdu;
         const double k = fdp_bits_double(((split + (UINT64_C(1024) << 52)) >> 52) |
                                          0x4330000000000000u) -
@@ -115,8 +119,9 @@ static void FDP_K(list_first)(const fdp_digits_t *law, const uint64_t *area,
     FDP_K(widen)(outcome, id, ranks);
     const uint64_t tails = law->tails == 0 ? 0 : ~UINT64_C(0);
     for (size_t i = 0; i < ranks; i++) {
-        const uint64_t last = id[i] == 127 ? tails : 0;
-        const uint64_t is_tail = (id[i] == 0 ? ~UINT64_C(0) : 0) | last;
+        /* all ones where the number is 127 or 0: gcc makes a branch of a comparison */
+        const uint64_t last = 0 - (((id[i] ^ 127) - 1) >> 63), none = 0 - ((id[i] - 1) >> 63);
+        const uint64_t is_tail = none | (last & tails);
         const uint64_t unknown = (tail[i] == FDP_UNKNOWN ? ~UINT64_C(0) : 0) | ~tails;
         const uint64_t far = (uint64_t)tail[i] + (uint64_t)(tail[i] < 0 ? INT64_C(-63) : INT64_C(63));
         word[i] = (far & is_tail) | ((id[i] - 64) & ~is_tail);
