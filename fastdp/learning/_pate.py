@@ -78,8 +78,9 @@ class PATE(Estimator):
 
     This holds if a teacher's votes depend on its own records alone. Each copy is fitted
     by itself, with the global generator of `numpy.random` seeded by the teacher's
-    number. **A teacher must keep no other state that copies share**, such as a file. A
-    teacher that fails on its records votes for no class. A record with NaN or an
+    number. **A teacher must keep no other state that copies share**, such as a file,
+    and must print and log nothing. A teacher that fails on its records votes for no
+    class. A record with NaN or an
     infinity, or of no class, is left out. Timing class T0.
 
     References
@@ -297,14 +298,15 @@ def _votes_of(
     """Return the class of each query by a copy of a teacher, fitted to records.
 
     scikit-learn's models draw from numpy's global generator: it is seeded, so that no
-    teacher depends on what others drew, and then put back.
+    teacher depends on what others drew, and then put back. Each has its own copy of the
+    pool, which it may change.
     """
     state = np.random.get_state()  # noqa: NPY002
     try:
         np.random.seed(seed)  # noqa: NPY002
         trained = copy.deepcopy(teacher)
         trained.fit(x, y)
-        return coded(trained.predict(pool), classes, len(pool))
+        return coded(trained.predict(pool.copy()), classes, len(pool))
     finally:
         np.random.set_state(state)  # noqa: NPY002
 

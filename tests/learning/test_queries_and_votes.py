@@ -230,6 +230,24 @@ def test_teachers_that_share_a_generator_are_found(monkeypatch):
         test_a_record_changes_the_votes_of_one_teacher(REPLACED)
 
 
+def test_a_teacher_that_changes_the_pool_changes_no_other():
+    class Writer(Majority):
+        def predict(self, x):
+            found = super().predict(x)
+            x += self.mean  # a record would move all later votes
+            return found
+
+    for relation in (ADDED, REPLACED):
+        model = voting(relation).set_params(teacher=Writer())
+        found = []
+        for last in ([1.0, 1.0], [-9.0, 0.0]):
+            x = np.array([[1.0, 1.0], [0.5, 1.0], [1.0, 0.0], last])
+            found.append(model.votes(x, np.array(["a", "b", "a", "b"])))
+        assert np.abs(found[0] - found[1]).sum(axis=1).max() <= (
+            2 if relation is REPLACED else 4
+        )
+
+
 def test_teachers_leave_the_generator_and_say_nothing(recwarn, capfd):
     state = np.random.get_state()[1].copy()
     x = np.array(HOSTILE * 3)
