@@ -47,6 +47,59 @@ static void FDP_K(noise_gumbel)(const uint64_t *restrict word, size_t n,
     }
 }
 
+#if FDP_X86_64 && FDP_WIDTH == 8
+/* Numbers near 1 / (1 + (j + 1/2) / 16), multiples of 2^-8, and minus their logarithms. */
+static const double FDP_K(inverses)[16] = {
+    0x1.fp-1, 0x1.d4p-1, 0x1.bap-1, 0x1.a4p-1,
+    0x1.9p-1, 0x1.7ep-1, 0x1.6cp-1, 0x1.5cp-1,
+    0x1.4ep-1, 0x1.42p-1, 0x1.36p-1, 0x1.2ap-1,
+    0x1.2p-1, 0x1.16p-1, 0x1.0cp-1, 0x1.04p-1};
+static const double FDP_K(logs)[16] = {
+    0x1.0415d89e74444p-5, 0x1.700d30aeac0e1p-4, 0x1.2d1610c86813ap-3, 0x1.95a5adcf7017fp-3,
+    0x1.f991c6cb3b379p-3, 0x1.2bef07cdc9354p-2, 0x1.5d5bddf595f3p-2, 0x1.8b639a88b2df5p-2,
+    0x1.b56fa04462909p-2, 0x1.dae75484c9616p-2, 0x1.00e5ae5b207abp-1, 0x1.151c3f6f29612p-1,
+    0x1.269621134db92p-1, 0x1.38ae2171976e7p-1, 0x1.4b6fd6f970c1fp-1, 0x1.5af405c3649ep-1};
+
+/* ln of positive normal doubles, with an error that is small beside 1. */
+static inline __m512d FDP_K(log8)(__m512d x)
+{
+    const __m512d one = _mm512_set1_pd(1.0), k = _mm512_getexp_pd(x);
+    const __m512d m = _mm512_getmant_pd(x, _MM_MANT_NORM_1_2, _MM_MANT_SIGN_zero);
+    const __m512i j = _mm512_srli_epi64(_mm512_castpd_si512(m), 48);
+    const double *inverse = FDP_K(inverses), *log = FDP_K(logs);
+    const __m512d part = _mm512_permutex2var_pd(_mm512_loadu_pd(inverse), j,
+                                                _mm512_loadu_pd(inverse + 8));
+    const __m512d whole = _mm512_permutex2var_pd(_mm512_loadu_pd(log), j,
+                                                 _mm512_loadu_pd(log + 8));
+    const __m512d f = _mm512_fmsub_pd(m, part, one); /* at most 2^-5 */
+    __m512d sum = _mm512_set1_pd(1.0 / 9);
+    for (int n = 8; n > 0; n--) {
+        sum = _mm512_fmadd_pd(sum, f, _mm512_set1_pd(n % 2 ? 1.0 / n : -1.0 / n));
+    }
+    const __m512d low = _mm512_fmadd_pd(sum, f, whole);
+    return _mm512_fmadd_pd(k, _mm512_set1_pd(FDP_LN2_HI),
+                           _mm512_fmadd_pd(k, _mm512_set1_pd(FDP_LN2_LO), low));
+}
+
+/* The lowest bit is the sign; the other bits are U. */
+static void FDP_K(noise_laplace)(const uint64_t *restrict word, size_t n,
+                                 double *restrict noise)
+{
+    const __m512i one = _mm512_set1_epi64(1);
+    for (size_t i = 0; i < n; i += 8) {
+        const __m512i w = _mm512_loadu_si512(word + i);
+        const __m512i u = _mm512_add_epi64(_mm512_srli_epi64(w, 1), _mm512_and_si512(w, one));
+        const __m512d x = _mm512_mul_pd(_mm512_cvtepu64_pd(u), _mm512_set1_pd(0x1p-63));
+        const __m512d minus =
+            _mm512_castsi512_pd(_mm512_slli_epi64(_mm512_andnot_si512(w, one), 63));
+        const __m512d y = _mm512_xor_pd(FDP_K(log8)(x), minus);
+        const __mmask8 wide =
+            _mm512_cmplt_epu64_mask(w, _mm512_set1_epi64(2 * FDP_WORD_LEAST));
+        _mm512_storeu_pd(noise + i,
+                         _mm512_mask_mov_pd(y, wide, _mm512_set1_pd(INFINITY)));
+    }
+}
+#else
 /* The lowest bit is the sign; the other bits are U. */
 static void FDP_K(noise_laplace)(const uint64_t *restrict word, size_t n,
                                  double *restrict noise)
@@ -60,6 +113,7 @@ static void FDP_K(noise_laplace)(const uint64_t *restrict word, size_t n,
             FDP_K(choose)(FDP_MASK(w >= 2 * FDP_WORD_LEAST), y, INFINITY);
     }
 }
+#endif
 
 /* The square root of a positive normal double, to 4 units in the last place. It does not use the
  * processor's instruction, whose time may depend on the operand. */
