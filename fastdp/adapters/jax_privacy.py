@@ -104,8 +104,8 @@ def gaussian_privatizer(
     import optax
     from jax.experimental import io_callback
 
-    def update(sums: Any, state: Any, params: Any = None) -> Any:
-        leaves, tree = jax.tree.flatten(sums)
+    def update(sum_of_clipped_grads: Any, noise_state: Any, params: Any = None) -> Any:
+        leaves, tree = jax.tree.flatten(sum_of_clipped_grads)
         if not all(jax.numpy.issubdtype(x.dtype, jax.numpy.floating) for x in leaves):
             raise DTypeError("sum_of_clipped_grads must contain only floats")
         sizes = [x.size for x in leaves]
@@ -122,7 +122,7 @@ def gaussian_privatizer(
         kinds = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in leaves]
         # Ordered: XLA may neither repeat a draw, nor share it between two steps.
         noisy = io_callback(add, kinds, *leaves, ordered=True)
-        return jax.tree.unflatten(tree, noisy), state
+        return jax.tree.unflatten(tree, noisy), noise_state
 
     return optax.GradientTransformation(lambda _: (), update)
 

@@ -64,7 +64,7 @@ def test_noise_keeps_shapes_and_is_fresh_each_time(dtype, jit):
     model = {"a": jnp.full((200, 50), 10, dtype), "b": [jnp.zeros((), dtype)]}
 
     def twice(sums, state):
-        first, state = private.update(sums, state)
+        first, state = private.update(sum_of_clipped_grads=sums, noise_state=state)
         return first, private.update(sums, state)[0]
 
     run = jax.jit(twice) if jit else twice

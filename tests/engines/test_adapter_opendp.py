@@ -161,7 +161,7 @@ FOR_THREE = fastdp.Laplace(1, coordinates=3, granularity=2.0**-20)
         ),
         (
             ONE, GAUSS, {"output_measure": dp.max_divergence()},
-            ParameterError, "DiscreteGaussian has, got MaxDivergence",
+            ParameterError, "of DiscreteGaussian, got MaxDivergence",
         ),
     ],
 )  # fmt: skip
