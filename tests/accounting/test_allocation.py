@@ -176,6 +176,17 @@ def test_cells_and_the_transform_check_each_other(sigma, steps, epochs, delta, r
     assert cells.upper <= cells.lower * (1 + 4e-4)
 
 
+@pytest.mark.parametrize(("steps", "delta"), [(64, 0.01), (16, 1e-9)])
+def test_ratios_too_large_for_cells_are_refused_by_them(steps, delta):
+    """An upper law of a mean above 1e12 once gave too small an epsilon."""
+    loss = AllocationLoss(GaussianLoss(4.5**2), steps, True)
+    with pytest.raises(OverflowError):
+        epsilon_bounds(((loss, 20),), (math.log(delta),) * 2)
+    found = Direction(Composition(((loss, 20),))).epsilon((math.log(delta),) * 2)
+    assert found.method == "contour"
+    assert found.lower < found.upper < found.lower * (1 + 1e-6)
+
+
 # ---- the transform -------------------------------------------------------------------
 
 

@@ -36,6 +36,9 @@ _PARTIAL = 0.6
 #: Plan a sum with this many values of each summand.
 _FEW = 140
 
+#: Refuse an upper law with more mass than this: its powers would overflow.
+_MOST_MASS = 1.5
+
 #: Cut off tails of sums that are lighter than those of a step by this factor.
 _CUT = 1e-3
 
@@ -153,6 +156,10 @@ class Allocation:
             mean = 1 - self.rate + self.rate * mean
         lost, mass, error = found.lost, found.mass, found.error + 32 * U
         positive = mean > 0
+        # Splits keep the mean of an upper law near 1, unless its cells are far too few.
+        whole = float((mass * mean).sum() if self.removal else mass.sum())
+        if not whole < _MOST_MASS:
+            raise OverflowError("too few cells for such ratios")
         if self.removal:
             lost *= self.rate / self.steps * (1 + 4 * U)
             finite = 1 - self.rate * self.gone
@@ -206,6 +213,8 @@ class Allocation:
             value = edges[:-1] + np.minimum(rise, np.diff(edges))
             value, mass, lost = value * up, p, 0.0
         kept = mass > 0
+        if not kept.any():
+            raise OverflowError("too few cells for such ratios")
         error = (1 + a.error) * (1 + b.error) * (1 + 2 * slack) - 1
         found = Ratios(value[kept], mass[kept], lost * (1 + 4 * U), error)
         return self._cut(found, tail * _CUT)

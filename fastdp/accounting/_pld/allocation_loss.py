@@ -73,7 +73,8 @@ class AllocationLoss(Loss):
         rate = self.rate if upper or self.rate == 1 else math.nextafter(self.rate, 0)
         gone = self.lost[0 if upper else 1]
         epoch = Allocation(self.steps, rate, self.removal, upper, gone)
-        return epoch.law(one, cost, cells, tail)
+        with np.errstate(over="ignore", invalid="ignore"):  # refused at the end
+            return epoch.law(one, cost, cells, tail)
 
     @property
     def normal_variance(self) -> float:
