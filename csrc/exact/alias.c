@@ -166,7 +166,7 @@ bool fdp_alias_table(const fdp_fx_t *f, size_t n, const uint64_t *masses, uint64
     if (sure) {
         memcpy(mass, masses, bytes);
         fdp_alias_cuts(f, n, alias, mass, cuts);
-        for (size_t i = 0; i < n; i++) {
+        for (size_t i = 0; i < n && !f->a->failed; i++) { /* else there are no cuts */
             uint64_t floor;
             sure &= fdp_fx_floor(f, fdp_fx_lo(f, cuts, i), 56, &floor);
             entry[i] = floor << 8 | alias[i];

@@ -5,6 +5,7 @@
  * those of the extension. Built with the sanitizers it shows leaks as well.
  */
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,7 @@ static struct {
     size_t size;
 } held[64];
 static int taken, fail_at = -1;
+static size_t in_use, peak;
 
 void *__real_aligned_alloc(size_t alignment, size_t size);
 void __real_free(void *memory);
@@ -51,6 +53,8 @@ void *__wrap_aligned_alloc(size_t alignment, size_t size)
     }
     held[i].at = __real_aligned_alloc(alignment, size);
     held[i].size = size;
+    in_use += size;
+    peak = in_use > peak ? in_use : peak;
     if (held[i].at != NULL) {
         memset(held[i].at, 0, size); /* a sanitizer fills it, and no call all of it */
     }
@@ -67,6 +71,7 @@ void __wrap_free(void *memory)
             }
             expect(any == 0, "wiped memory");
             held[i].at = NULL;
+            in_use -= held[i].size;
         }
     }
     __real_free(memory);
@@ -413,12 +418,18 @@ static void plant(int64_t *out)
     fdp_call_close(&call);
 }
 
-int main(void)
+/* What csrc/README.md states: the stack of a thread, and memory of the heap. */
+#define STACK (120 << 10)
+#define HEAP (1 << 20)
+
+static void *run_all(void *unused)
 {
+    (void)unused;
     /* Exactly as long as it must be: one byte more is an error under ASan. */
     int64_t *out = malloc(COUNT * sizeof *out);
     if (out == NULL) {
-        return 2;
+        expect(0, "memory of the test");
+        return NULL;
     }
     draw_laws(out);
     draw_uniform(out);
@@ -431,5 +442,19 @@ int main(void)
     settle_bits();
     choose();
     free(out);
+    expect(peak <= HEAP && in_use == 0, "little memory, all given back");
+    return NULL;
+}
+
+int main(void)
+{
+    pthread_attr_t small;
+    pthread_t thread;
+    expect(pthread_attr_init(&small) == 0, "attributes");
+#if defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__) /* else frames are larger */
+    expect(pthread_attr_setstacksize(&small, STACK) == 0, "a small stack");
+#endif
+    expect(pthread_create(&thread, &small, run_all, NULL) == 0, "a thread");
+    expect(pthread_join(thread, NULL) == 0, "its end");
     return failures != 0;
 }

@@ -105,7 +105,7 @@ def test_the_core_alone_draws_what_the_extension_draws(
     sources = sorted(map(str, (ROOT / "csrc").glob("*/*.c")))
     program = tmp_path / "core_alone"
     build = [compiler, *flags, f"-I{ROOT / 'csrc'}", f"-I{tmp_path}", *sources]
-    build += [str(ROOT / "tests" / "packaging" / "core_alone.c"), "-lm"]
+    build += [str(ROOT / "tests" / "packaging" / "core_alone.c"), "-lm", "-pthread"]
     build += ["-Wl,--wrap=aligned_alloc,--wrap=free,--wrap=fdp_resolve"]
     subprocess.run([*build, "-o", str(program)], check=True)
     plain = {name: text for name, text in os.environ.items() if name != "LD_PRELOAD"}
