@@ -203,7 +203,7 @@ def audit_one_run(
 def _p_value(
     epsilon: float, canaries: int, guesses: int, right: int, d: float
 ) -> float:
-    """Return a bound of the probability of so many right guesses."""
+    """Return a bound on the probability of at least `right` right guesses."""
     import numpy as np
     from scipy.special import bdtrc, gammaln, log_expit
 
@@ -227,7 +227,7 @@ def _confidence(confidence: Real) -> tuple[float, float]:
 
 
 def least_rate(hits: int, runs: int, error: float) -> float:
-    """Return the least rate at which so many hits have at least this probability."""
+    """Return the least rate for which `hits` or more have probability `error`."""
     from scipy.special import bdtrc, betaincinv
 
     if hits == 0:

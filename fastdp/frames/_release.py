@@ -52,9 +52,9 @@ def release(
         the number of rows: list all keys that there can be, not those that occur.
         `aggregate` selects keys.
     ledger : Ledger or None
-        Where the answer is charged and stored: whoever asks again by the label and
-        for the same keys gets the same frame. None must be written out: nothing is then
-        charged or remembered, and a second call, as by a retry, is a second release.
+        Where the answer is charged and stored: a later call with the same label and
+        the same keys returns the same frame. None must be given explicitly: then
+        nothing is charged or stored, and a second call (a retry) is a second release.
     label, budgets, source
         With a ledger, as for `Ledger.table`.
     stream : Stream, optional
@@ -164,10 +164,10 @@ def randomize(
 
     Privacy
     -------
-    Local: that of each mechanism's `event()` for its column, the values of one row
-    being neighbors whatever they are. **All other columns stay in the clear.** Drawn
-    by whoever holds the frame, it protects against those who read the reports, not
-    against the holder. Timing class T0.
+    Local: each mechanism's `event()` holds for its column, where any two values of a
+    row are neighbors. **All other columns stay in the clear.** The holder of the frame
+    draws the reports, so they protect against their readers, not against the holder.
+    Timing class T0.
 
     Examples
     --------

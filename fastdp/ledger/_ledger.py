@@ -238,8 +238,8 @@ class Ledger(Opened):
     ) -> LedgerCounter:
         """Return the running total of a label, which survives a crash.
 
-        All its steps are charged once, when the label is new; whoever asks for it
-        later, with an equal mechanism, goes on with it.
+        All its steps are charged once, when the label is new. A later call with the
+        same label and an equal mechanism continues it.
 
         Parameters
         ----------
@@ -281,8 +281,8 @@ class Ledger(Opened):
     ) -> LedgerPrefixSums:
         """Return running sums of rows under a label: DP-FTRL that survives a restart.
 
-        All its steps are charged once, when the label is new; whoever asks for it
-        later, with an equal mechanism, goes on with it. Each step's sum is stored.
+        All its steps are charged once, when the label is new. A later call with the
+        same label and an equal mechanism continues it. Each step's sum is stored.
 
         Parameters
         ----------

@@ -80,8 +80,8 @@ class Plan:
     epsilon, rho : int, float, Fraction or Decimal
         Pure epsilon (Laplace noise), or rho-zCDP (Gaussian noise); exactly one.
     delta : int, float, Fraction or Decimal, optional
-        With `by` without `keys`, and then required: the guarantee is for (epsilon,
-        delta), or rho but for delta.
+        Required with `by` without `keys`, otherwise not allowed: the guarantee is
+        then (epsilon, delta)-DP, or rho-zCDP except with probability delta.
     hash : {"engine", "sha256"}
         What chooses the groups and records that a unit keeps. "sha256" is the same on
         every engine, of integers, text and bools, and slower. Fairness rests on it, not
@@ -374,8 +374,8 @@ class Plan:
             whenever it is evaluated. A dict has lists, arrays or Series, which numpy
             adds up, without Arrow; its keys are as in `fastdp.count`.
         ledger : Ledger, optional
-            Where the answer is charged and stored: whoever asks again by the label
-            gets it again. Without one a second call is a second release.
+            Where the answer is charged and stored: a later call with the same label
+            returns it again. Without one a second call is a second release.
         label, budgets
             With a ledger, as for `Ledger.table`. The budgets must be of the plan's
             unit. What there is an answer for is not computed again: the columns' types

@@ -60,8 +60,9 @@ def count(
     epsilon, rho : int, float, Fraction or Decimal
         Pure epsilon, or rho-zCDP; exactly one.
     delta : int, float, Fraction or Decimal, optional
-        With `by` without `keys`, and then required: the guarantee is for (epsilon,
-        delta), or rho but for delta. Groups of few units stay unseen.
+        Required with `by` without `keys`, otherwise not allowed: the guarantee is
+        then (epsilon, delta)-DP, or rho-zCDP except with probability delta. Groups of
+        few units are not shown.
     ledger, label, budgets
         Where the answer is charged and stored, as in `Plan.release`: all or none.
     level : float

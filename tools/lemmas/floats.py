@@ -110,7 +110,7 @@ def split_logarithm(root: int = 0x3FE6A09E667F3BCD) -> Iterator[Any]:
 
 @lemma(
     "selection.md",
-    "Scores are taken apart into bits",
+    "Scores are split into their bits",
     "csrc/exact/choice.c: a ^= (a & DOUBLE_SIGN) != 0 ? ~DOUBLE_SIGN : 0;",
     "csrc/exact/choice.c: return (int64_t)a < (int64_t)b;",
     wrong=[{"mask": (1 << 62) - 1}],

@@ -307,7 +307,7 @@ def floor_of(x: Any, numerator: Any, places: int) -> Any:
 
 @lemma(
     "sums.md",
-    "totals are pairs (high, low)",
+    "Totals are pairs (high, low)",
     "fastdp/mechanisms/records/_totals.py: self._high += self._low >> 32",
     "fastdp/mechanisms/records/_totals.py: self._low &= 0xFFFFFFFF",
     wrong=[{"size": 63}, {"shift": 31}],

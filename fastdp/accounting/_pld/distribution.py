@@ -280,7 +280,7 @@ def _fields(name: str, content: object, names: tuple[str, ...]) -> list[Any]:
 
 def _number(name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ParameterError(f"{name} must be a number, or made of numbers")
+        raise ParameterError(f"{name} must be a number or a list of numbers")
     try:
         return float(value)
     except OverflowError:
