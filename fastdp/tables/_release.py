@@ -274,6 +274,96 @@ class Release:
         scale = most / least
         return value * scale, low * scale, high * scale
 
+    def difference(
+        self, column: str, other: Release | tuple[Any, ...], level: float | None = None
+    ) -> tuple[_Array, _Array, _Array, _Array]:
+        """Return a column less that of another release or group, at no cost.
+
+        Parameters
+        ----------
+        column : str
+            One of `Plan.columns`.
+        other : Release or tuple
+            Another release, with draws of its own, whose same groups are taken off, or
+            one of `groups`, which is taken off all groups. Only the noise of groups
+            and of releases that were drawn separately is independent.
+        level : float, optional
+            As for `interval`.
+
+        Returns
+        -------
+        tuple of four arrays of float64
+            One entry a group: the differences of the draws, the standard deviation of
+            their noise, and the ends (low, high) of their intervals. Entries are NaN
+            for groups that `other` does not show. Of numbers and sums the interval has
+            the level of the two noises together. Of quantiles, and of statistics
+            computed from two or three noisy sums, it is made of both intervals, is
+            wider than needed, and the standard deviation is NaN.
+
+        Raises
+        ------
+        DTypeError, ParameterError
+            There is no such column or group, the plans count different things, the
+            other release is this one, or `level` is out of its domain.
+
+        References
+        ----------
+        docs/proofs/intervals.md.
+        """
+        p, own = self._checked(level), self.groups()
+        each = (1 + p) / 2
+        new = (self.values(column), *self.interval(column, each))
+        if isinstance(other, Release):
+            _derived.require_alike(self._plan, other._plan, column)
+            again = self._receipts is not None and self._receipts == other._receipts
+            if other is self or again:
+                raise ParameterError(
+                    "other must be a release with draws of its own, got the same again"
+                )
+            places = {group: i for i, group in enumerate(other.groups())}
+            at, source = [places.get(group, -1) for group in own], other
+        elif isinstance(other, tuple) and other in own:
+            at, source = [own.index(other)] * len(own), self
+        else:
+            raise ParameterError(
+                f"other must be a Release or one of groups(), such as {own[0]}, "
+                f"got {other!r}"
+            )
+        missing = np.array(at) < 0
+
+        def taken(x: _Array) -> _Array:
+            found = np.full(len(at), np.nan)
+            found[~missing] = x[np.array(at)[~missing]]
+            return found
+
+        old = (source.values(column), *source.interval(column, each))
+        first, second = self._draws(column), source._draws(column)
+        if second is not None:
+            second = second._replace(values=taken(second.values))
+        ends = taken(old[0]), taken(old[1]), taken(old[2])
+        found = _derived.difference(new, ends, (first, second), p)
+        if source is self:
+            for entries in found:
+                entries[at[0]] = 0.0
+        return found
+
+    def _draws(self, column: str) -> _derived.Draws | None:
+        """Return the noisy sums that are the column, or None if it is computed."""
+        whole = self._whole(column)
+        if whole is not None:
+            return _derived.Draws(whole[0], 1.0, whole[1].astype(float), 1.0, True)
+        if column in self._plan._targets:
+            return None
+        found, what = self._found(column)
+        if found._moments is None:
+            rows, scale = found._alone, max(map(abs, found._bounds))
+        elif what == "n":
+            rows, scale = found._count, 1.0
+        else:
+            return None
+        law, step = self._plan.mechanisms()[column], 2.0**-self._plan._noise.bits
+        return _derived.Draws(law, step, rows, scale, what == "n")
+
     def table(
         self, *, level: float | None = None, suppress_below: int | None = None
     ) -> Any:
