@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import random
 import warnings
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
@@ -77,11 +78,11 @@ class PATE(Estimator):
     counts are released with integer noise; labels and student follow from them.
 
     This holds if a teacher's votes depend on its own records alone. Each copy is fitted
-    by itself, with the global generator of `numpy.random` seeded by the teacher's
-    number. **A teacher must keep no other state that copies share**, such as a file,
-    and must print and log nothing. A teacher that fails on its records votes for no
-    class. A record with NaN or an
-    infinity, or of no class, is left out. Timing class T0.
+    by itself, with the global generators of `random` and `numpy.random` seeded by the
+    teacher's number; numpy's settings for errors are put back. **A teacher must keep no
+    other state that copies share**, such as a file, and must print and log nothing. A
+    teacher that fails on its records, or exits, votes for no class. A record with NaN
+    or an infinity, or of no class, is left out. Timing class T0.
 
     References
     ----------
@@ -248,9 +249,16 @@ class PATE(Estimator):
         """Let teacher and student fail on public records: they may not on others."""
         rows = np.resize(pool, (max(len(pool), 2 * len(classes)), pool.shape[1]))
         labels = np.array(classes)[np.arange(len(rows)) % len(classes)]
-        for model in (self.teacher, self.student):
-            if model is not None:
-                _votes_of(model, 0, rows, labels, pool, classes)
+        for name in ("teacher", "student"):
+            model = getattr(self, name)
+            if model is None:
+                continue
+            if copy.deepcopy(model) is model:
+                raise DTypeError(
+                    f"{name} must not be its own copy.deepcopy, as a class or a module "
+                    "is: give an object that copies can change by themselves"
+                )
+            _votes_of(model, 0, rows, labels, pool, classes)
 
     def _counted(self, x: Array, codes: Array) -> Array:
         """Return the votes of all teachers, shape (queries, classes)."""
@@ -271,7 +279,7 @@ class PATE(Estimator):
                     warnings.simplefilter("ignore")
                     part = x[own], names[codes[own]]
                     found = _votes_of(self.teacher, k, *part, pool, classes)
-            except Exception:
+            except (Exception, SystemExit):  # whose text may show records too
                 continue
             counts[found >= 0, found[found >= 0]] += 1
         return counts
@@ -297,18 +305,21 @@ def _votes_of(
 ) -> Array:
     """Return the class of each query by a copy of a teacher, fitted to records.
 
-    scikit-learn's models draw from numpy's global generator: it is seeded, so that no
-    teacher depends on what others drew, and then put back. Each has its own copy of the
-    pool, which it may change.
+    scikit-learn's models draw from numpy's global generator, others from Python's: both
+    are seeded, so that no teacher depends on what others drew, and then put back. Each
+    has its own copy of the pool, which it may change.
     """
-    state = np.random.get_state()  # noqa: NPY002
+    state, other = np.random.get_state(), random.getstate()  # noqa: NPY002
     try:
         np.random.seed(seed)  # noqa: NPY002
-        trained = copy.deepcopy(teacher)
-        trained.fit(x, y)
-        return coded(trained.predict(pool.copy()), classes, len(pool))
+        random.seed(seed)
+        with np.errstate():
+            trained = copy.deepcopy(teacher)
+            trained.fit(x, y)
+            return coded(trained.predict(pool.copy()), classes, len(pool))
     finally:
         np.random.set_state(state)  # noqa: NPY002
+        random.setstate(other)
 
 
 def _key(row: Array) -> int:

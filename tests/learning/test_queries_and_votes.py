@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import random
 from fractions import Fraction
 
 import numpy as np
@@ -230,15 +231,50 @@ def test_teachers_that_share_a_generator_are_found(monkeypatch):
         test_a_record_changes_the_votes_of_one_teacher(REPLACED)
 
 
-def test_a_teacher_that_changes_the_pool_changes_no_other():
-    class Writer(Majority):
-        def predict(self, x):
-            found = super().predict(x)
-            x += self.mean  # a record would move all later votes
-            return found
+class Writer(Majority):
+    """Writes to the pool: a record would move all later votes."""
 
+    def predict(self, x):
+        found = super().predict(x)
+        x += self.mean
+        return found
+
+
+class Drawer(Majority):
+    """Draws from Python's generator as often as its records say."""
+
+    def predict(self, x):
+        drawn = [random.random() for _ in range(1 + (self.mean < 0))]
+        return np.where(drawn[-1] + 0 * x[:, 0] < 0.5, "a", "b")
+
+
+class Setter(Majority):
+    """Makes numpy raise errors: later teachers would fail."""
+
+    def fit(self, x, y):
+        super().fit(x, y)
+        if self.mean < 0:
+            np.seterr(all="raise")
+
+    def predict(self, x):
+        np.log(np.zeros(1))
+        return np.full(len(x), "a")
+
+
+class Leaver(Majority):
+    """Exits, and would show its records."""
+
+    def fit(self, x, y):
+        super().fit(x, y)
+        if len(x) and x.min() < 0:
+            raise SystemExit(f"a secret {x.min()}")
+
+
+@pytest.mark.parametrize("teacher", [Writer, Drawer, Setter, Leaver])
+def test_no_teacher_changes_another(teacher):
+    settings, state = np.geterr(), random.getstate()
     for relation in (ADDED, REPLACED):
-        model = voting(relation).set_params(teacher=Writer())
+        model = voting(relation).set_params(teacher=teacher())
         found = []
         for last in ([1.0, 1.0], [-9.0, 0.0]):
             x = np.array([[1.0, 1.0], [0.5, 1.0], [1.0, 0.0], last])
@@ -246,6 +282,7 @@ def test_a_teacher_that_changes_the_pool_changes_no_other():
         assert np.abs(found[0] - found[1]).sum(axis=1).max() <= (
             2 if relation is REPLACED else 4
         )
+    assert (np.geterr(), random.getstate()) == (settings, state)
 
 
 def test_teachers_leave_the_generator_and_say_nothing(recwarn, capfd):
@@ -339,6 +376,7 @@ def test_a_label_is_one_model_and_one_charge(made, tmp_path):
         (voting, {"teachers": 0}, ParameterError, "teachers"),
         (voting, {"teacher": 5}, DTypeError, "teacher must have fit"),
         (voting, {"student": 5}, DTypeError, "student must have fit"),
+        (voting, {"teacher": Majority}, DTypeError, "teacher must not be its own"),
         (voting, {"answers": 2}, ParameterError, "answers and threshold must be given"),
         (voting, {"answers": 4, "threshold": 1}, ParameterError, "answers"),
         (voting, {"classes": ["a"]}, ParameterError, "classes must be two or more"),
