@@ -75,7 +75,7 @@ def output(
     DTypeError
         Not an array, of a wrong dtype, not C-contiguous or not writeable.
     ParameterError
-        Of a wrong shape.
+        The shape is wrong.
     """
     if dtype is None:
         if _core.plain(out, False, True) and out.shape == shape:

@@ -63,7 +63,7 @@ def arrow_format(schema):
 def arrow_chunks(stream):
     """Return the format and the chunks of a stream's capsule, (None, []) if it fails.
 
-    Of nested types (tables, lists) it returns the format and no chunks.
+    For nested types (tables, lists) it returns the format and no chunks.
     """
     cdef fdp_arrow_stream *c = <fdp_arrow_stream *> PyCapsule_GetPointer(
         stream, "arrow_array_stream")

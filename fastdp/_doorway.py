@@ -160,7 +160,7 @@ def enter(
     truth : bool
         Whether bools are taken as well.
     labels : bool
-        Categories are wanted, of which a null is -1: outside every domain.
+        Whether categories are wanted; a null is then -1, outside every domain.
     null : int or float
         What a null counts as otherwise: one constant for all, or the nearest number
         that the column's type holds.

@@ -37,7 +37,7 @@ class FixedStream(Stream):
     Parameters
     ----------
     key : bytes or str
-        32 bytes, or a string, of which the SHA-256 digest is taken.
+        32 bytes, or a string; the key is then its SHA-256 digest.
     cipher : {"chacha20", "aes"}
         ChaCha20 gives the same output on every machine; AES-256 needs a CPU that
         has it. The two give different outputs.

@@ -37,10 +37,10 @@ _Array: TypeAlias = "np.ndarray[Any, Any]"
 
 _A = NeighboringRelation.ADD_OR_REMOVE_ONE
 
-#: Draw noise for so many entries at a time, which the caches hold.
+#: Draw noise for this many entries at a time; the caches hold them.
 _PIECE = 2**17
 
-#: Threads take about so many entries at a time, but at least one row.
+#: Threads take about this many entries at a time, but at least one row.
 _ENTRIES = 2**18
 
 

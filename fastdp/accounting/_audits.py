@@ -64,7 +64,7 @@ class Audit:
         Parameters
         ----------
         trade_off : TradeOffFunction
-            Of the claim, with the dataset without the record as null hypothesis.
+            The claim's function; the null hypothesis is the dataset without the record.
         """
         from fastdp.accounting._trade_off_functions import TradeOffFunction
 

@@ -33,7 +33,7 @@ def gaussian_mus(
     norm : int
         Largest squared L2 norm of an integer shift.
     sigma : Fraction
-        Of the discrete law, in steps.
+        Sigma of the discrete law, in steps.
     moved : int
         Number of coordinates that a shift moves, at most.
 

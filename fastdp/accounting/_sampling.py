@@ -49,7 +49,8 @@ def amplified(rate: Fraction, epsilon: Fraction) -> Fraction:
 def replaced_epsilon(rate: Fraction, epsilon: Fraction) -> Fraction:
     """Return ln((1 - rate + rate e^epsilon)/(1 - rate + rate e^-epsilon)), rounded up.
 
-    Of a Poisson sample in which a record is replaced, epsilon being that of one more.
+    This is the epsilon of a Poisson sample under replacement of a record; the argument
+    `epsilon` is that of adding a record.
     """
     whole = float_up(epsilon)
     if epsilon > 600:

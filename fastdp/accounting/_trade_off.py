@@ -142,7 +142,7 @@ def _other(law: Law) -> Floats:
 
 
 def _product(a: Law, b: Law, cells: int) -> Law:
-    """Return the law of the sum of two losses, in at most about so many cells."""
+    """Return the law of the sum of two losses, in at most about `cells` cells."""
     products = a.loss.size * b.loss.size
     if not products:
         return replace(a, loss=np.empty(0), mass=np.empty(0))

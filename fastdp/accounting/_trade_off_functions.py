@@ -495,7 +495,7 @@ def from_points(x: npt.ArrayLike, f: npt.ArrayLike) -> PiecewiseTradeOff:
 def from_law(losses: Floats, masses: Floats, lost: float) -> PiecewiseTradeOff:
     """Return the function of a law of losses ln(P/Q): ascending, with masses under P.
 
-    It is lowered by the rounding error of sums of so many masses.
+    It is lowered by the rounding error of the sums of these masses.
     """
     other = np.exp(np.log(masses) - losses)
     top = int(np.count_nonzero(np.cumsum(masses[::-1]) <= _GIVEN_AWAY))

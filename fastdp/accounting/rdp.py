@@ -261,8 +261,8 @@ class _Sum(NamedTuple):
     xi: int
     #: ln of the product of 1 - delta, rounded down.
     log_kept: float
-    #: Every curve that was added, in order; states share one list, of which the
-    #: first `length` entries are this state's.
+    #: Every curve that was added, in order; states share one list, and
+    #: its first `length` entries are this state's.
     log: list[tuple[Curve, int]]
     length: int
     #: Where a search may look for the best gap.

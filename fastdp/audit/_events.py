@@ -177,7 +177,7 @@ def lowest_bits(values: np.ndarray) -> np.ndarray:
 
 
 def by_lowest_bit(column: int) -> Coding:
-    """Return the coding of floats by the power of two of which they are multiples."""
+    """Return the coding of floats by the largest power of two that divides them."""
     low, high = -1074, 1023
 
     def code(outcomes: Outcomes) -> np.ndarray:

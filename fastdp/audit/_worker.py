@@ -29,7 +29,7 @@ BATCH, _NUMBERS = 2**15, 2**22
 #: Calls of a mechanism that is not batched between two answers of the process.
 _CALLS = 2048
 
-#: A process reports every so many seconds that calls still return.
+#: Seconds between two reports of a process that its calls still return.
 _BEAT = 1.0
 
 #: Keep at most this many different remarks.

@@ -28,7 +28,7 @@ HELP = (
     "else, and how often. NOT PRIVATE: the output shows cells, for the table's owner"
 )
 
-#: Count this many different cells; show this many of them, cut to so many characters.
+#: Count this many different cells; show this many of them, cut to this many characters.
 _DISTINCT, _SHOWN, _WIDTH = 10_000, 20, 60
 
 #: Read this many rows at a time.

@@ -1,6 +1,6 @@
 """Frames of Dask, which may repeat tasks and recompute lost results.
 
-So tasks compute only results that may be repeated, or write reports of which one
+So tasks compute only results that may be repeated, or they write reports and one
 attempt is kept. The scheduler is the caller's own.
 """
 

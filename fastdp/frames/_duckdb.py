@@ -35,7 +35,7 @@ from fastdp.frames._recipe import DUCKDB
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Poll a running query every so many seconds.
+#: Seconds between two polls of a running query.
 _LOOK = 0.1
 
 

@@ -1,6 +1,6 @@
 """Datasets of Ray, which may repeat tasks and recompute lost blocks.
 
-So tasks compute only results that may be repeated, or write reports of which one
+So tasks compute only results that may be repeated, or they write reports and one
 attempt is kept.
 """
 

@@ -93,7 +93,7 @@ class Recipe:
     by, values : tuple of str
         Columns of keys, none for one group of all records; and columns of numbers.
     bounds : tuple of pairs of float
-        Of each column of numbers.
+        The bounds of each column of numbers.
     user : str or None
         The column of users; None where a row is one.
     groups, records : int
@@ -112,14 +112,15 @@ class Recipe:
     squares : tuple of int
         Places in `values` of the numbers whose squares are summed as well.
     alone : tuple of int
-        Places of the numbers of which the sum alone is released: multiples of 2**-bits
-        of the larger bound.
+        Places of the numbers for which only the sum is released. The sums are multiples
+        of 2**-bits of the larger bound.
     edges : tuple of (str, tuple of float)
         Columns of numbers whose bins are counted, with the edges of these.
     cells : tuple of (str, pair of float, int)
-        Columns of numbers that are counted by cell, with bounds and so many equal cells
-        between them. Then there is also a row for each group and cell with a record:
-        `tree` is the place here, -1 of all other rows, `cell` the cell's, `n` how many.
+        Columns of numbers that are counted by cell, with bounds and the number of
+        equal cells between them. Then each group and cell with a record has a row, too:
+        `tree` is the place here (-1 in all other rows), `cell` is the cell's number and
+        `n` is the number of records.
     dialect : Dialect
         The engine's.
     """

@@ -64,11 +64,11 @@ def release(
     Returns
     -------
     frame
-        Of the kind of `frame` (another library's: a pyarrow Table), in memory: keys,
-        and the named columns with noise, sorted by key. Arrow tables hold the ledger's
-        receipts in their metadata, pandas frames in ``attrs``. A DuckDB relation
-        stands on a table in memory. A DataFrame of Spark holds constants, and receipts
-        in the metadata of its first column.
+        The same kind as `frame` (a pyarrow Table for other libraries), in memory. It
+        has the keys and the named columns with noise, sorted by key. Arrow tables hold
+        the ledger's receipts in their metadata, pandas frames in ``attrs``. A DuckDB
+        relation stands on a table in memory. A DataFrame of Spark holds constants, and
+        receipts in the metadata of its first column.
 
     Raises
     ------
@@ -153,7 +153,7 @@ def randomize(
     Returns
     -------
     frame
-        Of the kind of `frame`, as in `release`; the other columns stay as they are.
+        The same kind as `frame`, as in `release`; the other columns stay as they are.
 
     Raises
     ------
@@ -256,8 +256,8 @@ def tally(
     Parameters
     ----------
     source : frame, or iterable of frames or record batches
-        Reports, as `randomize` and `batches` give them; an iterable is read once. Of a
-        frame of Spark, Dask or Ray each task counts its own.
+        Reports, as `randomize` and `batches` give them; an iterable is read once. In
+        a frame of Spark, Dask or Ray, each task counts its own reports.
     mechanism : local randomizer
         What made the reports.
     column : str
@@ -266,7 +266,7 @@ def tally(
     Returns
     -------
     Aggregator
-        Of the mechanism: `merge` adds another, `estimate()` reads it.
+        The mechanism's counts: `merge` adds another aggregator, `estimate()` reads it.
 
     Raises
     ------

@@ -1,8 +1,8 @@
 """Frames of Spark, classic and Connect, by public methods alone.
 
-Spark may repeat tasks. So tasks compute only results that may be repeated, or write
-reports of which one attempt is kept. Spark's error messages may contain data, so errors
-only say which step failed.
+Spark may repeat tasks. So tasks compute only results that may be repeated, or they
+write reports and one attempt is kept. Spark's error messages may contain data, so
+errors only say which step failed.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
 An estimator takes public bounds, the unit with its neighboring relation, and a budget;
 none of them has a default. Its `event()` is known before `fit`. Records reach a model
-through exact sums, counts and votes alone: no float is summed before the noise, and no
-solver's inexactness matters for privacy. scikit-learn is not needed. docs/learning.md.
+through exact sums, counts and votes alone: no float is summed before the noise, so
+privacy does not depend on a solver's rounding errors. scikit-learn is not needed.
+docs/learning.md.
 """
 
 from fastdp import _public

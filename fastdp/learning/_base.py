@@ -1,8 +1,8 @@
 """Base of the estimators: scikit-learn's conventions, bounds, budgets and sums.
 
 An estimator defines the mechanisms that its fit releases (`_mechanisms`) from public
-parameters and the number of features alone. Records reach a fit only through these,
-most often sums: everything else is computed from their noisy values.
+parameters and the number of features alone. Records reach a fit only through these
+mechanisms, mostly sums; everything else is computed from their noisy values.
 """
 
 from __future__ import annotations
@@ -305,7 +305,7 @@ class Fitting:
 
 
 def _law(m: ClippedSum) -> DiscreteGaussian | DiscreteLaplace:
-    """Return the noise of a sum, in steps, which knows its sensitivity."""
+    """Return the noise of a sum, in steps, with its sensitivity."""
     event = m.event()
     known: dict[str, Any] = {
         "sensitivity": event.sensitivity,
@@ -401,7 +401,7 @@ def matrix(x: Any) -> Array:
 
 
 def dense(x: Any) -> Any:
-    """Return the array of an object that is neither array nor column but has one."""
+    """Return the array inside an object that is not an array or a column itself."""
     if isinstance(x, np.ndarray) or _doorway.is_data(x) or not hasattr(x, "__array__"):
         return x
     return np.asarray(x)

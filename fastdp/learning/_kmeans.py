@@ -48,13 +48,13 @@ class KMeans(Estimator):
     ----------
     cluster_centers_ : ndarray of shape (n_clusters, features)
     n_features_in_ : int
-        There are no `labels_`: the labels of records are as private as they are.
+        There are no `labels_`: the records' labels are as private as the records.
 
     Privacy
     -------
     That of `event()` for each `fit`, of all rounds, exact. Given the centers of the
-    round before, a record's label depends on that record alone, and is one: the first
-    nearest center. So a record moves the count and the sum of one cluster, by the
+    previous round, a record's label depends on that record alone: it is the first of
+    the nearest centers. So a record moves the count and the sum of one cluster, by the
     sensitivity of `ClippedSum` with blocks under the neighboring relation. A record
     with NaN is in no cluster, infinities count as the bounds. Timing class T0.
 

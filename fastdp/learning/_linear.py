@@ -48,11 +48,12 @@ class LinearRegression(Estimator):
 
     Privacy
     -------
-    That of `event()` for each `fit`, exact: a record is one row of the sum, whose norm
-    `ClippedSum` checks in integers, so that its sensitivity under the neighboring
-    relation holds whatever floats do. A record with NaN in a feature or the target is
-    a row of zeros, infinities count as the bounds. What is solved is noisy already.
-    `predict` and `score` read records without noise. Timing class T0.
+    Each `fit` has the guarantee of `event()`, exactly: a record is one row of the sum,
+    and `ClippedSum` checks the row's norm in integers. So the sensitivity under the
+    neighboring relation holds with any rounding of floats. A record with NaN in a
+    feature or the target is a row of zeros, infinities count as the bounds. The
+    equations are solved from noisy sums. `predict` and `score` read records without
+    noise. Timing class T0.
 
     References
     ----------
@@ -126,8 +127,8 @@ class LinearRegression(Estimator):
         X : array or table of numbers, shape (n, features)
         y : column of numbers, shape (n,)
         ledger, label, budgets
-            Where the release is charged and stored, as in `Ledger.release`: all or
-            none. The same label on the same records gives the same model.
+            Where the release is charged and stored, as in `Ledger.release`; give all
+            three or none. The same label on the same records gives the same model.
         stream : Stream, optional
             None draws fresh randomness; for tests `fastdp.testing.FixedStream`.
 
@@ -163,7 +164,7 @@ class LinearRegression(Estimator):
     def _solved(
         self, noisy: Array, m: ClippedSum, features: int
     ) -> tuple[Array, float]:
-        """Return slopes and intercept; eigenvalues below the noise count as it."""
+        """Return slopes and intercept; eigenvalues below the noise are raised to it."""
         one = bool(self.fit_intercept)
         box = Box.of("bounds", self.bounds, features, centered=one)
         goal = Box.of("y_bounds", self.y_bounds, 1, centered=one)
@@ -178,15 +179,16 @@ class LinearRegression(Estimator):
     def refits(
         self, count: int, *, stream: Stream | None = None
     ) -> tuple[Array, Array]:
-        """Return models refitted with more noise of the same law, which cost nothing.
+        """Return models refitted with more noise of the same law, at no privacy cost.
 
-        How far they lie from the model is how far that lies from the model without
-        noise: twice the model less their quantiles are bootstrap intervals for it.
+        They differ from the model as the model differs from the one without noise. So
+        twice the model minus their quantiles gives bootstrap intervals for the model
+        without noise.
 
         Parameters
         ----------
         count : int
-            How many.
+            Number of refitted models.
         stream : Stream, optional
             As in `fit`.
 

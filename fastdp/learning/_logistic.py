@@ -35,7 +35,7 @@ _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 
 
 class LogisticRegression(Estimator):
-    """Logistic regression from noisy sums; several classes one by one.
+    """Logistic regression from noisy sums, one model for each of several classes.
 
     First come the sums of each class. With the sum of products x x^T they give the
     weights if x is Gaussian (Stein's lemma); two sums of gradients then give Newton
@@ -53,8 +53,8 @@ class LogisticRegression(Estimator):
         As in `LinearRegression`.
     data_norm : int, float, Fraction or Decimal, optional
         Public L2 norm of a record around the center of the bounds, in halves of their
-        width: longer records are shortened. None takes that of a record which is
-        uniform between the bounds.
+        width: longer records are shortened. None takes the norm of a record
+        that is uniform between the bounds.
     fit_intercept : bool
         False for log odds of 0 at the origin.
 
@@ -67,12 +67,12 @@ class LogisticRegression(Estimator):
 
     Privacy
     -------
-    That of `event()` for each `fit`, of its four releases, exact: a record is one row
-    of each sum, computed from the record and earlier releases, and `ClippedSum` checks
-    its norm in integers; the sensitivity under the neighboring relation holds whatever
-    floats and solvers do. Earlier releases decide what is summed, but not the noise. A
-    record with NaN, or of no class, is a row of zeros, infinities count as the bounds.
-    Timing class T0.
+    Each `fit` has the guarantee of `event()` for its four releases, exactly: a record
+    is one row of each sum, computed from the record and earlier releases, and
+    `ClippedSum` checks the row's norm in integers. So the sensitivity under the
+    neighboring relation holds with any rounding of floats and solvers. Earlier releases
+    decide what is summed, but not the noise. A record with NaN, or of no class, is a
+    row of zeros, infinities count as the bounds. Timing class T0.
 
     References
     ----------
@@ -426,7 +426,7 @@ def _padded(fitting: Fitting, i: int, rows: Array) -> Array:
 
 
 def _means(sums: Array, counts: Array, std: float, one: float) -> Array:
-    """Return means of the classes, shrunk to that of all where noise is large."""
+    """Return the class means, shrunk to the overall mean if noise is large."""
     middle = sums.sum(axis=0) / counts.sum()
     apart = sums / counts[:, None] - middle
     noise = (std / counts) ** 2

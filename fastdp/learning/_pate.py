@@ -50,8 +50,9 @@ class PATE(Estimator):
     unit, neighboring_relation, epsilon, delta, rho
         As in `LinearRegression`.
     answers : int, optional
-        Most labels to be released. Then a noisy test of each query's largest count
-        comes first, and the first queries that pass are answered. None answers all.
+        Maximum number of labels to release. Then each query's largest count is first
+        tested with noise, and the first queries that pass are answered. None answers
+        all.
     threshold : int, optional
         With `answers`: votes that the largest count, with noise, must reach.
     student : object with fit(X, y) and predict(X), optional
@@ -71,7 +72,7 @@ class PATE(Estimator):
 
     Privacy
     -------
-    That of `event()` for each `fit`, exact, and the same whatever the votes are. A
+    Each `fit` has the guarantee of `event()`, exactly, for all possible votes. A
     record is of one teacher: that of its place in `X` if records are replaced, else
     that of its own features, so that no record moves another. So a record changes one
     vote on each query: two counts by 1 at most, and the largest count by at most 1. All
@@ -225,8 +226,9 @@ class PATE(Estimator):
     def votes(self, X: Any, y: Any) -> Array:
         """Return the counts of the teachers' votes, **without noise**.
 
-        They are as private as the records: for `calculators` of costs that depend on
-        them, whose formulas are for the real-valued noise of `fastdp.noisy_argmax`.
+        They must be kept as secret as the records. They are for `calculators` of costs
+        that depend on them; those formulas hold for the real-valued noise of
+        `fastdp.noisy_argmax`.
 
         Returns
         -------
@@ -246,7 +248,7 @@ class PATE(Estimator):
         return x, coded(y, checked_classes(self.classes), len(x))
 
     def _rehearse(self, pool: Array, classes: list[Any]) -> None:
-        """Let teacher and student fail on public records: they may not on others."""
+        """Let teacher and student fail on public records: they must not fail later."""
         rows = np.resize(pool, (max(len(pool), 2 * len(classes)), pool.shape[1]))
         labels = np.array(classes)[np.arange(len(rows)) % len(classes)]
         for name in ("teacher", "student"):

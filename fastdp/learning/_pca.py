@@ -24,7 +24,7 @@ class PCA(Estimator):
     Parameters
     ----------
     n_components : int, optional
-        How many to keep; None keeps all.
+        Number of components to keep; None keeps all.
     bounds : tuple (low, high)
         Public bounds of the features: numbers, or arrays of shape (features,). Records
         are clamped to them.
@@ -32,8 +32,8 @@ class PCA(Estimator):
         As in `LinearRegression`.
     data_norm : int, float, Fraction or Decimal, optional
         Public L2 norm of a record around the center of the bounds, in halves of their
-        width: longer records weigh less. None takes that of a record which is uniform
-        between the bounds.
+        width: longer records weigh less. None takes the norm of a record that is
+        uniform between the bounds.
     centered : bool
         True takes the center of the bounds as the mean: less noise.
 

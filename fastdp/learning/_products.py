@@ -14,9 +14,10 @@ class Products:
     """The products z_i z_j, i <= j, of each record's z as one row of bounded norm.
 
     z has free numbers in [-1, 1], then a one if `constant`, and then the target if
-    `target`, whose own square is left out. Rows are scaled down to the public `radius`,
-    that of free numbers with the given L2 norm (None: uniform in the box). The scale
-    depends on the free numbers alone, so a fit of the target on them stays unbiased.
+    `target`; the target's square is left out. Rows are scaled down to the public
+    `radius`, which fits free numbers of the given L2 norm (None: uniform in the box).
+    The scale depends on the free numbers alone, so a fit of the target on them stays
+    unbiased.
     """
 
     def __init__(

@@ -67,11 +67,12 @@ class BudgetState:
     unit : str
         Whom the guarantee is about.
     neighboring_relation : NeighboringRelation or None
-        Of all events; None until the first where the filter leaves it open.
+        The relation of all events; None before the first event if the filter leaves it
+        open.
     group_size : int
         Number of units that the guarantee is about.
     block_of : str or None
-        The data set of which the budget's units are a block.
+        The budget's units are a block of this data set.
     limit, spent : dict of str to Fraction
         The filter's sums. An `ApproximateFilter` needs epsilon or rho within its
         limit, and delta.

@@ -204,9 +204,9 @@ class Ledger(Opened):
             As for `release`.
         select : (mechanism, array of shape (n,)), optional
             A mechanism with `select` that returns a mask of n bools: the keys to show.
-            Or (column, number, event): those are shown whose noisy value in this column
-            is above the number and whose exact one is above 0, and the event is what
-            that costs beside the column's noise.
+            Or (column, number, event): a key is shown if its noisy value in this column
+            is above the number and its exact value is above 0. The event is the cost of
+            this choice, without that of the column's noise.
         most_rows : int
             Largest number of rows to show, needed with `select`: of more, the first in
             the order of the keys are kept, and at most 512 MiB of them. It must not

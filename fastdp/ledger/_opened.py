@@ -300,7 +300,7 @@ class Opened:
         Parameters
         ----------
         receipts : iterable of Receipt
-            Of published answers: entries that the ledger must hold.
+            Receipts of published answers; the ledger must hold these entries.
         files : bool
             Whether to read what `write` released, where it was written: a missing or
             altered file is a problem. False: this machine has them not.

@@ -296,8 +296,8 @@ def _reader(kind: type, bits: int) -> Callable[[Any], Any]:
     """Return the function from objects of a type to keys; None means no key.
 
     Bools, whole floats and whole decimals become integers; other decimals, dates and
-    UUIDs become text. Infinities are no keys, nor are floats so large that several
-    integers round to them, nor other objects.
+    UUIDs become text. Infinities, floats so large that several integers
+    round to them, and all other objects are no keys.
     """
     if kind in (int, bytes, str):
         return lambda key: key

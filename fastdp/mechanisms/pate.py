@@ -150,8 +150,8 @@ class PATEDivergence(Mechanism):
         Raises
         ------
         DTypeError, ParameterError
-            A wrong dtype or shape, or `granularity` is too fine for so many queries;
-            no value of a vote raises.
+            A wrong dtype or shape, or `granularity` is too fine for this number of
+            queries; no value of a vote raises.
         EntropyError
             The operating system gave no randomness.
 

@@ -118,7 +118,7 @@ def epsilon_against_clients(
     Parameters
     ----------
     local_epsilon : int, float, Fraction or Decimal
-        Of each report, as of ``shuffled_epsilon``.
+        Epsilon of each report, as for ``shuffled_epsilon``.
     clients : iterable of int
         Numbers of clients, each >= 1.
     delta : float

@@ -61,7 +61,7 @@ def frequencies(
     level : float
         Confidence of each interval by itself, > 0 and < 1.
     top : int, optional
-        Draw only so many, the most frequent first; default all, in their order.
+        Draw only this many, the most frequent first; default all, in their order.
 
     Returns
     -------

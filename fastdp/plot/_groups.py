@@ -55,8 +55,8 @@ def intervals(
         With one release: what to call its groups; default its own keys, or else
         their numbers from 0.
     statistic : str, optional
-        Of a ``Release`` one of its plan's columns; default the first that is no number
-        of records or units. Of a ``MomentsRelease``: "count", "sum", "mean" (default)
+        For a ``Release``, a column of its plan; default the first that is not a number
+        of records or units. For a ``MomentsRelease``: "count", "sum", "mean" (default)
         or "variance".
     level : float, optional
         Confidence of each interval by itself, > 0 and < 1; default 0.95, or the level
@@ -301,7 +301,7 @@ def _by(result: Any) -> str:
 
 
 def _figure_for(names: Sequence[object], down: int = 1) -> Figure:
-    """Return a figure of a height for so many groups, in so many rows of panels."""
+    """Return a figure high enough for the groups, in `down` rows of panels."""
     figure = figure_of(8)
     height = max(2.5, 1.4 + 0.24 * len(names))
     figure.set_figheight(min(14.0, down * height))

@@ -54,7 +54,7 @@ def local_variance(mechanisms: Sequence[Any]) -> Figure:
     Parameters
     ----------
     mechanisms : sequence of LocalMean
-        Of one number a user.
+        Mechanisms for one number per user.
 
     Returns
     -------

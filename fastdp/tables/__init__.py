@@ -2,8 +2,9 @@
 
 A `Plan` holds every public choice: whom it hides, how much of one unit counts, what is
 released by which groups, and the budget. It knows its cost and its noise before it
-sees a record. An engine (numpy, DuckDB, Spark) adds; noise, selection, intervals and
-the ledger are here, once. `count`, `mean` and their like are plans of one statistic.
+sees a record. An engine (numpy, DuckDB, Spark) computes the sums; noise, selection,
+intervals and the ledger are here. `count`, `mean` and the others are plans of one
+statistic.
 """
 
 from __future__ import annotations

@@ -123,8 +123,8 @@ class Threshold(NamedTuple):
     total : str
         The number's name: of units, of records, or "n0".
     above : int
-        A group is shown whose noisy number is above it, in steps of 2**-bits, and whose
-        exact one is above 0.
+        A group is shown if its noisy number is above this, in steps of 2**-bits, and
+        its exact number is above 0.
     step : int
         2**bits of the number.
     law : mechanism

@@ -62,7 +62,7 @@ class Plan:
     count, units : bool
         Whether to release the number of records that are kept, and of units.
     sum, mean, variance, std : str or iterable of str
-        Columns of which these are released, each with the number of its values.
+        Columns for which these are released, each with the number of its values.
     median : str or iterable of str
         Columns whose medians are released: short for quantiles of 0.5.
     quantiles : dict of str to number or sequence of numbers
@@ -105,8 +105,8 @@ class Plan:
     of u = (x - center)/half, and a sum alone over its larger bound, by at most 1, in
     exact integers, and the sum of u**2 - 1/2 by at most 1/2: each is released with L1
     sensitivity k r, or L2 sensitivity sqrt(k) r, or half of that; the number of units
-    with k, or sqrt(k). A tree of counts has h noisy levels, in each of which a record
-    is in one node: k r h, or sqrt(k h) r. Timing class T0.
+    with k, or sqrt(k). A tree of counts has h noisy levels, and a record is in one
+    node of each level: k r h, or sqrt(k h) r. Timing class T0.
 
     References
     ----------

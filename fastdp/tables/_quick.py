@@ -42,21 +42,22 @@ def count(
     Parameters
     ----------
     x : column of anything, shape (n,)
-        Records; None, NaN, NA and NaT are none. Two pandas columns of one call (`x`,
-        `by`, the unit's) must have the same index; one with a list or array is paired
-        by place.
+        Records; None, NaN, NA and NaT are not counted. Two pandas columns of one call
+        (`x`, `by`, the unit's) must have the same index; one with a list or array is
+        paired by place.
     unit : Unit, Rows or "row"
         Whom the guarantee hides. A `Unit` has the column of units itself here, such as
         ``Unit(df.person, records=3)``, and with `by` also `groups`; large ids must be
         integers, not floats. A budget calls the unit by its `name`, or else by that of
         its Series.
     by : column of numbers or strings, shape (n,), or a list of such columns, optional
-        The group of each record; None and NaN are none. Python objects are read one by
-        one, as docs/records.md says.
+        The group of each record; None and NaN are no group. Python objects are read one
+        by one, as docs/records.md says.
     keys : column, or dict of columns, optional
         With `by`: the groups to show, which are public: chosen without the data. They
         come back in this order. Equal keys are of one kind: no record of group 1 is in
-        group "1". With several columns a dict by their names, for each with each.
+        group "1". With several columns, a dict by their names: all combinations are
+        shown.
     epsilon, rho : int, float, Fraction or Decimal
         Pure epsilon, or rho-zCDP; exactly one.
     delta : int, float, Fraction or Decimal, optional
@@ -128,8 +129,8 @@ def sum(
     Parameters
     ----------
     x : column of numbers, shape (n,)
-        Clamped to the bounds. NaN and None contribute nothing, nor does what is no
-        number in a list or a column of dtype object.
+        Clamped to the bounds. NaN and None contribute nothing. In a list or a column
+        of dtype object, entries that are not numbers contribute nothing either.
     bounds : tuple of two real numbers
         Public bounds of the records, (low, high).
     unit, by, keys, epsilon, rho, delta, ledger, label, budgets, level, stream
@@ -147,8 +148,8 @@ def sum(
     Privacy
     -------
     As in `count`. A record moves the sum by max(|low|, |high|) at most. Groups that
-    nobody listed take half of the budget: a sum tells no number to select them by.
-    Exact. Timing class T0.
+    nobody listed take half of the budget: a sum gives no number by which to select
+    them. Exact. Timing class T0.
 
     Examples
     --------
@@ -332,9 +333,9 @@ def quantiles(
 ) -> Release:
     """Return noisy quantiles of records between bounds, of all or of each group.
 
-    All are read in one tree of noisy counts of 4096 equal cells between the bounds:
-    more of them cost nothing. A `Plan` has other numbers of cells. For one small column
-    without intervals the mechanism `Quantiles` has smaller errors.
+    All quantiles are read from one tree of noisy counts of 4096 equal cells between the
+    bounds, so more quantiles cost nothing more. A `Plan` has other numbers of cells.
+    For one small column without intervals the mechanism `Quantiles` has smaller errors.
 
     Parameters
     ----------
@@ -351,7 +352,7 @@ def quantiles(
     Returns
     -------
     Release
-        Its `value`, `low` and `high` have, of several quantiles, a last axis in the
+        With several quantiles, the last axis of `value`, `low` and `high` is in the
         order of `q`. A value is NaN where the noisy number of values is below 1.
 
     Raises
@@ -362,7 +363,8 @@ def quantiles(
     Privacy
     -------
     As in `count`. Groups that nobody listed take half of the budget. The interval is
-    right for all data, and for most data wider than it must be. Exact. Timing class T0.
+    right for all data; for most data it is wider than necessary. Exact. Timing class
+    T0.
 
     Examples
     --------
@@ -405,8 +407,8 @@ def histogram(
     Returns
     -------
     Release
-        Its `value`, `low` and `high` are arrays of one entry a bin; with `by` one row a
-        group.
+        Its `value`, `low` and `high` are arrays with one entry per bin; with `by`, one
+        row per group.
 
     Raises
     ------

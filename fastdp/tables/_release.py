@@ -237,7 +237,7 @@ class Release:
         Parameters
         ----------
         numerator, denominator : str
-            Columns of `Plan.columns` of which the plan asks the sum and nothing else.
+            Columns of `Plan.columns` for which the plan asks only the sum.
         level : float, optional
             As for `interval`.
 
@@ -381,14 +381,15 @@ class Release:
         Returns
         -------
         frame
-            Of the kind of the source, of a file a pyarrow Table, of columns a frame of
-            pandas if one of them is pandas', else a dict: the groups in the
-            order of `keys`, or sorted, and for each of `Plan.columns` its value, `_low`
-            and `_high`; NAME_n has no ends here. Numbers of records and units are shown
-            as at least 0. A mean, variance, std or quantile is null where the noisy
-            number of values is below 1. `note` names those whose interval is wider than
-            half of what was known before: they say nothing. Arrow tables hold a
-            ledger's receipts in their metadata, pandas frames in ``attrs``.
+            The same kind as the source. For a file it is a pyarrow Table; for columns
+            it is a pandas frame if one of them is from pandas, else a dict. It has the
+            groups, in the order of `keys` or sorted. Each of `Plan.columns` has a
+            value, `_low` and `_high`; NAME_n has no ends here. Numbers of records and
+            units are shown as at least 0. A mean, variance, std or quantile is null
+            where the noisy number of values is below 1. `note` names those whose
+            interval is wider than half of what was known before: they say nothing.
+            Arrow tables hold a ledger's receipts in their metadata, pandas frames in
+            ``attrs``.
 
         Raises
         ------

@@ -24,16 +24,16 @@ class Unit:
         such as ``fastdp.mean``, the column itself. A record without one is left out.
     records : int
         At most how many records of one unit are kept, in each of its groups, chosen by
-        a salted hash. More records mean more noise, fewer that records are left out.
+        a salted hash. A larger limit adds noise; a smaller one leaves out more records.
     groups : int
-        With groups: in at most how many of them one unit is kept.
+        With groups: one unit is kept in at most this many of them.
     name : str, optional
         What a budget calls the unit; default the name of the column.
 
     Raises
     ------
     DTypeError, ParameterError
-        A limit is missing or out of its range, or a name is none.
+        A limit is missing or out of its range, or a name is not valid.
 
     Examples
     --------
@@ -143,7 +143,7 @@ class Rows:
     Raises
     ------
     DTypeError, ParameterError
-        `name` is none.
+        `name` is not a valid name.
 
     Examples
     --------

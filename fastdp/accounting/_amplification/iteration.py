@@ -1,4 +1,4 @@
-"""Noisy iterations of which only the last is released: how best to pay for shifts.
+"""Noisy iterations with only the last one released: how best to pay for shifts.
 
 X_t = phi_t(X_(t-1)) + noise of sigma_t, phi_t c_t-Lipschitz, on two datasets whose
 phi_t are at most s_t apart. Any payments a_t >= 0 that never exceed the shifts so far,

@@ -1,4 +1,4 @@
-"""Noisy SGD with random batches and projections, of which the last iterate is released.
+"""Noisy SGD with random batches and projections; only the last iterate is released.
 
 Up to some step, two runs are assumed to differ by the diameter. From there on, part of
 each step's noise pays for that distance; the rest hides which records were in the batch

@@ -45,7 +45,7 @@ _CUT = 1e-3
 #: If the cost of a blur is not known, assume 1 + exp(_STEEP loss).
 _STEEP = 6.0
 
-#: A function that returns the law of one step's loss in about so many cells.
+#: A function that returns the law of one step's loss, in about this number of cells.
 OneStep = Callable[[Cost | None, int], Law]
 
 

@@ -182,7 +182,7 @@ class LatticeLeaf:
 
 
 def _finer(law: Lattice, unit: Fraction) -> Lattice:
-    """Return the law in a finer unit, of which its own unit is a multiple."""
+    """Return the law in a finer unit, which divides the law's own unit."""
     times = int(law.unit / unit)
     mass = np.zeros((law.mass.size - 1) * times + 1)
     mass[::times] = law.mass

@@ -34,7 +34,7 @@ _FINE, _SUMS = 500, 30
 _MOST_ROOM, _ALONE = 3.0, 10_000
 #: Fewest cells of a coarse and of a fine run, however many sums there are.
 _FEWEST_COARSE, _FEWEST = 40, 90
-#: Coarse runs, each of which improves the plan of the next: the cells of each sum (for
+#: Coarse runs; each one improves the plan of the next: the cells of each sum (for
 #: up to _SUMS sums) and the number of runs. A plan may fail for tiny delta; the only
 #: symptom is a wide bracket. Then try the other one.
 FIRST, SECOND = (200, 2), (130, 3)
@@ -67,7 +67,7 @@ class Spaced(Protocol):
     """A step whose losses may be multiples of one number."""
 
     def spacing(self) -> Fraction | None:
-        """Return a number of which all losses are multiples, or None."""
+        """Return a number that divides all losses, or None."""
 
 
 class Leaf(Protocol):

@@ -104,7 +104,7 @@ class ExponentialMechanismFacts(Facts[ExponentialMechanismEvent]):
 
 @entry(PureDPEvent)
 class PureFacts(Facts[PureDPEvent]):
-    """Pure privacy, of which randomized response is the worst case."""
+    """Pure privacy; its worst case is randomized response."""
 
     states_guarantee = True
 

@@ -41,7 +41,7 @@ _MOST_SLACK = 0.5
 
 @entry(LaplaceEvent, PermuteAndFlipEvent)
 class LaplaceFacts(Facts[LaplaceEvent | PermuteAndFlipEvent]):
-    """Continuous Laplace noise, and choices by noise of which it is the worst case.
+    """Continuous Laplace noise, and noisy choices that have it as their worst case.
 
     For a vector, the worst case is that one coordinate moves by the whole sensitivity.
     """

@@ -37,7 +37,7 @@ _CELLS, _LOG_TAIL = 500, -160.0
 _PLACES = np.linspace(-20.0, 14.0, 8001)
 _FROM, _TO = 1.0, 45.0
 
-#: With so many steps a variance of the ratios, take the loss as nearly normal.
+#: Take the loss as nearly normal if steps/(variance of the ratios) is at least this.
 _MANY = 50
 
 #: With more steps, give no bound if some ratios may be 0.

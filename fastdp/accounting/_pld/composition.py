@@ -140,7 +140,7 @@ class Composition:
 
     @property
     def many(self) -> bool:
-        """Whether there are so many different steps that each order costs time."""
+        """Whether there are enough different steps that each order costs time."""
         listed = len(self._content.listed)
         return len(self._content.table) + listed > _FEW
 

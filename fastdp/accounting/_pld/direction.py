@@ -40,7 +40,7 @@ _GAP = -1.5
 _SPAN = 3.0
 
 #: Also use atoms if the contour's bracket is wider than this: relative for epsilon,
-#: absolute for ln delta. Of losses that are nearly normal, atoms are wider.
+#: absolute for ln delta. For nearly normal losses, atoms are wider.
 _WIDE, _NORMAL_WIDE = 1e-7, 1e-4
 
 #: From _SUMS sums of atoms on (with more than two kinds of steps), contours may blur.

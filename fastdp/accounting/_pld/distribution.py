@@ -50,7 +50,7 @@ class GridLosses:
     lower_index : int
         Index of the first loss.
     probabilities : ndarray of float64, shape (n,)
-        Of each loss, >= 0.
+        Probability of each loss, >= 0.
     infinity_mass : float
         Probability of an infinite loss.
     """

@@ -46,7 +46,7 @@ _LOG_TAIL = -700.0
 
 @dataclass(frozen=True)
 class ConcentratedLoss(Loss):
-    """A loss of which only K(t) <= rho t (1 + t) is known.
+    """A loss about which only K(t) <= rho t (1 + t) is known.
 
     It has no contour and no grid, so only Chernoff bounds apply.
     """
@@ -89,7 +89,7 @@ class Step:
     closed: ClosedForm | None = None
 
 
-#: A step that loses nothing: the lower bound of a step of which nothing is known.
+#: A step that loses nothing: the lower bound of an unknown step.
 NOTHING = Step(Sided(), Sided(), Fraction(0))
 
 
@@ -134,7 +134,7 @@ def symmetric(
 
 
 def bounded(rho: Fraction, least: Loss | None = None) -> Step:
-    """Return a step of which only rho is known, and perhaps a loss below it."""
+    """Return a step with a known rho only, and perhaps a loss below it."""
     if rho == 0:
         return symmetric(None, rho)
     one = Sided(ConcentratedLoss(rho), exact=False, least=least)
@@ -392,7 +392,7 @@ class FailingFamily(Family):
 
 @dataclass(frozen=True)
 class BoundedFamily(Family):
-    """A mechanism of which only rho is used; sampling can only lower it."""
+    """A mechanism that is described by rho only; sampling can only lower rho."""
 
     rho: Fraction
 

@@ -181,7 +181,7 @@ class Loss(ABC):
         raise OverflowError("no cells are known for this loss")
 
     def spacing(self) -> Fraction | None:
-        """Return a number of which all losses are multiples, or None."""
+        """Return a number that divides all losses, or None."""
         return None
 
     def lattice(self, log_tail: float) -> Lattice | None:

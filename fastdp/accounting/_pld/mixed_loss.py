@@ -41,7 +41,7 @@ class MixedLoss(Loss):
     parts: tuple[Loss | None, ...]
 
     def cumulants(self, t: Floats) -> tuple[Floats, Floats]:
-        """Return ln of the weighted mean of e^K, each of which is at least 1."""
+        """Return ln of the weighted mean of e^K; each e^K is at least 1."""
         known = [
             part.cumulants(t) if part else (np.zeros_like(t), np.zeros_like(t))
             for part in self.parts

@@ -323,7 +323,7 @@ def _atoms_of(losses: tuple[Fraction, ...], masses: tuple[Fraction, ...]) -> Ato
 
 
 def _unit(losses: list[Fraction]) -> Fraction | None:
-    """Return a number of which all losses are multiples; None if it is too fine."""
+    """Return a number that divides all losses; None if it is too fine."""
     scale = math.lcm(*{loss.denominator for loss in losses})
     if scale.bit_length() > 4096:
         return None

@@ -97,7 +97,7 @@ class LossCurve(Curve):
     Parameters
     ----------
     losses : tuple of Loss
-        Of both directions, or of one that stands for both.
+        The losses of both directions, or one that stands for both.
     lost : float
         Bound of the probability of an infinite loss in either.
     """

@@ -152,7 +152,7 @@ class _Nodes(NamedTuple):
     """Points of the trapezoidal rule, and values that depend only on them.
 
     The terms of the sum are density (g(t w) + t g(-w)) with w = v for removal, -v for
-    addition: the second part is the same for all gaps but for the factor t.
+    addition: the second part is the same for all gaps, apart from the factor t.
     """
 
     w: Floats
@@ -308,7 +308,7 @@ def _omitted(
         # to the right the bracket is at most 1 + t u, and phi(y) u is a normal tail
         right = (1 + gap) * (math.exp(-((reach - c) ** 2) / 2) * shrink)
     else:
-        # the sum itself is close to exp(K) - 1, of which the strip takes exp(K)
+        # the sum itself is close to exp(K) - 1; the strip takes exp(K)
         moduli = total + (3 + 2 * (1 + gap) * q) * shrink
         # g(x) <= x^2/2 for x < 0
         left = gap * (0.5 * low * low * gap + scalar_exp_remainder(-low))

@@ -63,7 +63,7 @@ class _Nodes(NamedTuple):
 
     v: Floats  # ln r
     log_weight: Floats  # ln of weight, phi and r
-    slip: Floats  # relative rounding error of terms, in units, but for the power
+    slip: Floats  # relative rounding error of terms, in units, without the power
     #: Samples around each panel: ln phi, ln r, a bound of ln |r| from below at that
     #: real part; the panel's error, and half the distance of samples.
     near: tuple[Floats, Floats, Floats, Floats, float]
@@ -98,8 +98,8 @@ def _panels(nodes: _Nodes, gap: Floats) -> Floats:
     """Return ln of a bound of the error of all panels.
 
     On an ellipse of height b a term is at most e^(b^2/2) phi (r^t + 1) (r + |r|^-t),
-    phi and r at its real part, |r| >= 1 - q + q exp(..) cos(c b): largest at samples
-    but for what the slope allows between them.
+    phi and r at its real part, |r| >= 1 - q + q exp(..) cos(c b): largest at samples,
+    apart from what the slope allows between them.
     """
     log_phi, v, least, log_error, reach = nodes.near
     t = gap[:, None, None]

@@ -2,7 +2,7 @@
 
 exp K(t) of a composition is a moment function E exp(t L), so all its derivatives of
 even order are positive. Its interpolation polynomial on an even number of nodes
-therefore lies above it wherever an odd number of nodes lies above t, and below it
+therefore lies above it at every t with an odd number of nodes above t, and below it
 elsewhere. Sums of K at a few nodes, which grow with the composition, so give upper (and
 lower) bounds of K in between, at the cost of one curve's evaluation per new event.
 Proof in docs/proofs/rdp.md, section 6.

@@ -311,7 +311,7 @@ def _epoch(records: int, batch: Fraction, sampling: str) -> Fraction:
 
 
 def _steps_of(epochs: Real, records: int, batch: Fraction | None, sampling: str) -> int:
-    """Return how many steps make so many passes over the records, rounded up."""
+    """Return the number of steps for `epochs` passes over the records, rounded up."""
     passes = _validate.positive("epochs", epochs)
     if batch is None:
         raise ParameterError(

@@ -133,7 +133,7 @@ def root_near(
     Parameters
     ----------
     function : callable
-        Of a number > 0.
+        A function of a number > 0.
     guess : float
         > 0.
     slope : float

@@ -76,9 +76,9 @@ def pate(
 
     Privacy
     -------
-    The guarantee of the whole noisy histogram, of which the label is a function: mu =
-    sqrt(2)/sigma, or pure 2/scale; twice that for two votes. It does not depend on the
-    true votes.
+    The guarantee is that of the whole noisy histogram, because the label is a function
+    of it: mu = sqrt(2)/sigma, or pure 2/scale; twice that for two votes. It does not
+    depend on the true votes.
 
     References
     ----------

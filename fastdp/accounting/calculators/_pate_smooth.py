@@ -2,9 +2,9 @@
 
 With h(x) = erfc(x/(2 sigma))/2 and m labels, the votes of a query count by one number:
 the gap g with (m - 1) h(g) = sum of h(n_max - n_i), a bound of the probability that
-another label wins. A teacher who votes otherwise moves g by at most 2. On a lattice of
-gaps, of which a whole number makes 2, the least bound up to a gap is a table that does
-not grow, and its local sensitivities at any distance are read from the table
+another label wins. A teacher who votes otherwise moves g by at most 2. Take a lattice
+of gaps with a step that divides 2. The least bound up to each gap is then a table that
+does not grow, and its local sensitivities at any distance are read from the table
 (docs/proofs/amplification.md, section 3).
 """
 

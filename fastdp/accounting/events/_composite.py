@@ -141,7 +141,7 @@ class PoissonSampledEvent(_SampledEvent):
         is amplified. `REPLACE_SPECIAL` over such an event is for mechanisms that treat
         a sample with the special record as they treat it without.
     largest_batch : int, optional
-        A larger sample is cut to so many records, >= 1: to a uniform subset of them, or
+        A larger sample is cut to this number of records, >= 1: to a uniform subset, or
         to the first ones in a public order. That is no post-processing: a record may
         push out another one, and what two changes of the sample cost counts where
         samples are as large. For `ADD_OR_REMOVE_ONE` alone, and not for samples that
@@ -194,7 +194,7 @@ class PoissonSampledEvent(_SampledEvent):
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class RandomAllocationEvent(_Wrapper):
-    """One epoch of `steps` steps, of which each record joins some, uniformly.
+    """One epoch of `steps` steps; each record joins some of them, drawn uniformly.
 
     What `fastdp.random.allocate` draws: every record's step is independent of those
     of other records, and secret, and so are the sizes of batches. Batches of a

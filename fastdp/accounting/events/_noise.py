@@ -199,8 +199,8 @@ class SkellamEvent(Event):
     sensitivity : Fraction
         L2 sensitivity over all coordinates together, as of `DiscreteGaussianEvent`.
     variance : Fraction
-        Of the noise on each coordinate, > 0: both Poisson variables have half of it as
-        their mean.
+        Variance of the noise on each coordinate, > 0. The mean of each of the two
+        Poisson variables is half of it.
     coordinates : int, optional
         Most coordinates that one individual can move; None when not known.
     neighboring_relation : NeighboringRelation

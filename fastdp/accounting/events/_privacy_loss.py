@@ -60,8 +60,8 @@ class PrivacyLossEvent(Event):
     losses : tuple of Fraction
         Increasing; at least one. For the removal of a record: P is with it.
     probabilities : tuple of Fraction
-        Of the losses, each > 0; the sum is at most 1, and so is (up to 1e-9, for
-        rounded numbers) that of probability * exp(-loss), their mass under Q.
+        Probabilities of the losses, each > 0; the sum is at most 1, and so is (up to
+        1e-9, for rounded numbers) that of probability * exp(-loss), their mass under Q.
     addition_losses, addition_probabilities : tuple of Fraction, optional
         The same for the addition of a record, where P is without it. Left out, they
         follow from the law of removal, with both datasets exchanged.

@@ -53,7 +53,7 @@ class _Race(Selection):
         Returns
         -------
         numpy.int64 or ndarray of int64
-            Of the shape of `scores` without `axis`.
+            The shape is that of `scores` without `axis`.
 
         Raises
         ------

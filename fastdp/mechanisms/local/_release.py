@@ -87,9 +87,10 @@ class ReportsOnce(LocalMechanism[Estimate]):
         Returns
         -------
         numpy scalar or ndarray
-            Of dtype `report_dtype` and one report for each user. A report of several
-            numbers has an axis of its own, the last. One number for each value of a
-            column comes as a column of its kind. `out` if it was given.
+            One report for each user, of dtype `report_dtype`. If a report has several
+            numbers, they are along the last axis. If `values` is a column and a report
+            is one number, the result is a column of the same kind. `out` if it was
+            given.
 
         Raises
         ------

@@ -17,7 +17,7 @@ from fastdp.exceptions import DTypeError, FastDPError, ParameterError
 
 _Array: TypeAlias = "np.ndarray[Any, Any]"
 
-#: Read so many reports at a time from lines.
+#: Read this many reports at a time from lines.
 _ROOM = 8192
 
 #: A number that is no report of any mechanism.

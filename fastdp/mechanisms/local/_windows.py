@@ -204,8 +204,8 @@ def _second_moments(ratio: float, members: tuple[Member, ...], t: _Array) -> _Ar
 def best_members(ratio: Fraction) -> tuple[tuple[Member, ...], Fraction]:
     """Return the members with the least worst variance, and the share of the first.
 
-    The result is one member of at most 64 codes; or, if a mixture is better by 1 %, two
-    members, of which one has 2 or 3 codes or is the best single one.
+    The result is one member of at most 64 codes. If a mixture is better by 1 %, the
+    result is two members: one of them has 2 or 3 codes or is the best single one.
     """
     t = np.linspace(0, 1, 97)
     listed = [(m, w) for m in range(2, MOST_CODES + 1) for w in range(1, m // 2 + 1)]

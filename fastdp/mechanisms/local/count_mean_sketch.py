@@ -149,7 +149,7 @@ class CountMeanSketch(ReportsOnce["Sketch"]):
         Parameters
         ----------
         epsilon : int, float, Fraction or Decimal
-            Of one report, > 0.
+            Epsilon of one report, > 0.
         rows, buckets, inner, key
             As for the class. "hadamard" has by far the smaller reports, "unary" the
             smaller variance: 16 % less at epsilon 1, half at 2, a sixth at 4.

@@ -59,7 +59,7 @@ class LocalMean(ReportsOnce[MeanEstimate]):
         Public bounds, with `dimension` also one pair for each number. Numbers beyond
         count as the bound, NaN as the lower one.
     members : tuple of one or two (codes, window)
-        2 ... 128 codes, of which 1 ... codes - 1 are the window.
+        2 ... 128 codes; the window is 1 ... codes - 1 of them.
     share : int, float, Fraction or Decimal
         Probability of the first of two members, > 0 and < 1; of one alone it is 1.
     dimension : int, optional

@@ -88,7 +88,7 @@ class PrefixHunt(Hunted):
     >>> import fastdp
     >>> m = fastdp.PrefixHunt.from_epsilon(4, bits=24, most=4)
     >>> reports = m.release(["abc"] * 6000 + ["xyz"] * 3000)
-    >>> m.find(reports).names[:2]  # chance adds one, but for beta
+    >>> m.find(reports).names[:2]  # chance adds one with probability <= beta
     ('abc', 'xyz')
     """
 
@@ -151,7 +151,7 @@ class PrefixHunt(Hunted):
         Parameters
         ----------
         epsilon : int, float, Fraction or Decimal
-            Of one report, > 0. There are e**epsilon + 1 buckets, rounded.
+            Epsilon of one report, > 0. There are e**epsilon + 1 buckets, rounded.
         bits, groups, most, beta, key
             As for the class.
 

@@ -206,9 +206,8 @@ class RandomizedResponse(FrequencyOracle):
             `DiscreteLaplace.release`. With names of categories a name, or an array or
             column of strings or of integers, compared as they are.
         packed : bool
-            With two categories: `values` is an array of uint8 of which every bit is
-            a value of its own (as of np.packbits; the padding of the last byte, too,
-            is answered).
+            With two categories: `values` is an array of uint8, and every bit is a value
+            (as from np.packbits; the padding bits of the last byte are answered, too).
         out : ndarray, optional
             C-contiguous array of the reports' dtype and shape to write into; may be
             `values` itself.
@@ -221,8 +220,8 @@ class RandomizedResponse(FrequencyOracle):
         Returns
         -------
         numpy scalar or ndarray
-            Of the shape of `values` and dtype `report_dtype`; bool for bools, packed
-            bits for packed bits. `out` if it was given.
+            The shape is that of `values`, the dtype is `report_dtype`. Bools give
+            bools and packed bits give packed bits. `out` if it was given.
 
         Raises
         ------

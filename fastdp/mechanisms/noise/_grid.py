@@ -135,8 +135,9 @@ class OnGrid(OfLaw[Noise]):
         Returns
         -------
         numpy float or ndarray
-            Of x's dtype (float64 for Python numbers), finite; of a column one of its
-            kind, with index and name, without nulls. `out` if it was given.
+            The dtype is that of x (float64 for Python numbers); all values are finite.
+            For a column it is a column of the same kind, with index and name and
+            without nulls. `out` if it was given.
 
         Raises
         ------

@@ -107,7 +107,7 @@ class Shares(ABC):
         Returns
         -------
         ndarray of int64
-            Of x's shape, in [0, modulus).
+            The shape is that of x; the values are in [0, modulus).
 
         Raises
         ------

@@ -137,7 +137,7 @@ class SinhNormal(Mechanism):
         Parameters
         ----------
         rho, omega : int, float, Fraction or Decimal
-            Of one release; rho < 16 `entries`, omega > 1 and omega**2 rho >=
+            Parameters of one release; rho < 16 `entries`, omega > 1 and omega**2 rho >=
             `entries`/4.
         sensitivity, entries, neighboring_relation
             As of the class.
@@ -182,7 +182,7 @@ class SinhNormal(Mechanism):
         Returns
         -------
         numpy.int64 or ndarray of int64
-            Of x's shape.
+            The shape is that of x.
 
         Raises
         ------

@@ -154,10 +154,10 @@ def distance(
     """Return the largest change of the sums by one individual: L1, or squared L2.
 
     `row` bounds the clipped row and `lead` is the constant's part, in the same norm. A
-    replaced row within a block changes the sum by two row bounds. If the block changes,
-    too, two whole rows change, which are orthogonal. Several rows may become fewer.
-    With `each`, an individual's rows are in at most so many blocks; the blocks' parts
-    add up in either norm.
+    replaced row within a block changes the sum by two row bounds. If the block changes
+    as well, two whole rows change, and these are orthogonal. Several rows may become
+    fewer. With `each`, an individual's rows are in at most `each` blocks; the blocks'
+    parts add up in either norm.
     """
     many = (each or 1) * (rows**2 if squared else rows)
     if relation is not _R:

@@ -59,8 +59,8 @@ class Moments(Mechanism):
     groups : int, optional
         Number of public groups; None for the column as a whole.
     threshold : int, optional
-        Instead of `groups`, for groups that nobody listed: those are shown whose noisy
-        count is above it. At least `records_per_group`.
+        Instead of `groups`, for groups that nobody listed: a group is shown if its
+        noisy count is above the threshold. At least `records_per_group`.
     groups_per_unit, records_per_group : int
         Number of groups, and of records in each, that one individual has at most:
         `fastdp.bound_contributions` makes it true.

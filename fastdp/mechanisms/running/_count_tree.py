@@ -68,7 +68,7 @@ def tree_of(leaves: object, branching: object, *, gaussian: bool) -> Tree:
 
     tried = {b: mean_variance(b) for b in sorted({min(b, cells) for b in _BRANCHINGS})}
     least = min(tried.values())
-    # Of nearly equal branchings take the largest: its tree has the fewest nodes.
+    # Among nearly equal branchings, take the largest: its tree has the fewest nodes.
     return Tree(cells, max(b for b, v in tried.items() if v <= _NEARLY * least))
 
 
