@@ -17,8 +17,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-#: Entries that an attempt to draw makes, of which a step's first costs nothing: its
-#: counter was charged.
+#: Entries that an attempt to draw makes. A step's first entry costs nothing, because
+#: its counter was charged.
 _ATTEMPTS = ("charge", "again", "retry", "step")
 
 #: Sums are rounded up by less than this where their denominators grow long.

@@ -273,7 +273,7 @@ def after(value, member):
 
 
 def game(parts):
-    """Return what the adversary reaches at least with so many steps of each family."""
+    """Return a lower bound of what the adversary gets by these steps per family."""
     families = [family for family, _, _ in parts]
 
     @functools.cache

@@ -101,7 +101,7 @@ def reached(menu, covers, most=40):
 
 
 def covered(make, menu):
-    """Return whether a new filter covers so many of each event of the menu."""
+    """Return whether a new filter covers these numbers of each event of the menu."""
 
     @functools.cache
     def covers(counts):

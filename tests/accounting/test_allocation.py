@@ -556,7 +556,7 @@ def test_renyi_divergences_are_not_below_those_of_responses(order, rate):
 
 
 def test_an_epoch_cut_short_has_no_larger_renyi_divergences():
-    """It is a whole epoch of which less is shown."""
+    """It is a whole epoch with fewer steps shown."""
     inner = gaussian(2)
     whole = RDPAccountant().compose(epoch(50, inner)).epsilon(1e-5)
     for cut in (2, 20):

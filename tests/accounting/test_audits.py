@@ -104,7 +104,7 @@ def test_one_run_is_wrong_no_more_often_than_granted(delta):
             share = 1 / (1 + math.exp(-epsilon))
             each = delta + (1 - delta) * share
             right = range(guesses + 1)
-            # Every coin is revealed with probability delta for itself, or all at once.
+            # Coins are revealed with probability delta each, or all at once.
             alone = stats.binom.pmf(right, guesses, each)
             together = (1 - delta) * stats.binom.pmf(right, guesses, share)
             together[-1] += delta

@@ -35,7 +35,7 @@ from fastdp.accounting.calculators import (
 
 
 def test_truncated_noise_of_standard_deviation_sensitivity_over_epsilon() -> None:
-    # Of Laplace noise, which truncation far out changes little.
+    # The event is that of Laplace noise; truncation far out changes it little.
     scale = 1 / math.sqrt(2)
     assert LaplaceEvent(sensitivity=1, scale=1).scale == 1
     got = event_epsilon(LaplaceEvent(sensitivity=1, scale=scale))

@@ -95,7 +95,7 @@ def truth(lattice, q, steps, delta):
 
 
 def some_of(count):
-    """Return seeds, of which ten are tried every time and all in the slow run."""
+    """Return seeds: ten are tried every time, and all in the slow run."""
     return [
         pytest.param(i, marks=[pytest.mark.slow] if i >= 10 else [])
         for i in range(count)

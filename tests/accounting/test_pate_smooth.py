@@ -22,7 +22,7 @@ from fastdp.testing import FixedStream
 
 
 def histograms(teachers, labels):
-    """Return all votes of so many teachers."""
+    """Return all votes of this number of teachers."""
     if labels == 1:
         return [(teachers,)]
     return [

@@ -226,7 +226,7 @@ def test_compositions_where_the_record_may_be_known():
 
 @pytest.mark.rest
 def test_subsets_of_data_with_one_record_more():
-    # Of a pair of laws under replacement, a Poisson sample of the rate m/n.
+    # For a pair of laws under replacement, it is a Poisson sample at rate m/n.
     inner = gaussian(1, REPLACE)
     sample = fixed(50, 5, inner, ADD)
     same = PoissonSampledEvent(Fraction(1, 10), gaussian(1))

@@ -335,7 +335,7 @@ def test_edges_are_no_further_apart_than_the_inputs() -> None:
 
 
 def calls_of(cost: float, seed: int) -> _time.Calls:
-    """Return calls of two inputs, of which the second takes `cost` ns longer."""
+    """Return calls of two inputs; the second takes `cost` ns longer."""
     rng = np.random.default_rng(seed)
     order = rng.integers(0, 2, 4000)
     which = np.stack([order, 1 - order], axis=1).reshape(-1)

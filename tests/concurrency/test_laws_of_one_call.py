@@ -13,7 +13,7 @@ ROUNDS = 60
 
 
 def tape_of_late_ties(p: Fraction) -> TapeStream:
-    """Return words of which every bit of the law agrees with p for 136 or more."""
+    """Return words that agree with p in 136 or more places for every bit of the law."""
     digits = (p.numerator << 192) // p.denominator
     words = np.zeros((1, 10240), np.uint8)
     words[0, :8192] = digits >> 184

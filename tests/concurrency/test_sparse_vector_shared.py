@@ -1,4 +1,4 @@
-"""A sparse vector among threads and processes: one threshold, so many answers."""
+"""A sparse vector among threads and processes: a single threshold and limit."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 
 
 def together(count: int, work: Callable[[], None]) -> None:
-    """Run `work` on so many threads, which start at the same moment."""
+    """Run `work` on this many threads, which start at the same moment."""
     start = threading.Barrier(count)
 
     def run() -> None:

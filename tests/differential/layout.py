@@ -26,7 +26,7 @@ TRIES = 384
 
 
 class Keyed(Stream):
-    """A stream of which every call has the key itself."""
+    """A stream that gives every call the key itself."""
 
     def __init__(self, key: bytes, cipher: str = "chacha20") -> None:
         self.key, self.cipher = key, cipher

@@ -50,8 +50,8 @@ class Case(NamedTuple):
 
 
 class Settled:
-    """A law of which the resolver settles all special lanes; one of tilted digits tries
-    none ahead of it in a small call."""
+    """A law with all special lanes settled by the resolver. With tilted digits, a small
+    call tries no lane before the resolver."""
 
     def __init__(self, kind: str, parameter: int) -> None:
         make = getattr(_core.Sampler, kind)
@@ -63,7 +63,7 @@ class Settled:
 
 
 class Chosen:
-    """A choice of which nothing is decided but by integers of any size."""
+    """A choice that only integers of any size decide."""
 
     def __init__(self, select: Callable[..., None], noise: str | None = None) -> None:
         self._select = select

@@ -124,7 +124,7 @@ def stream_bytes(call: _core.Call, n: int, first: int = 0) -> bytes:
 
 
 def hadamard_words(call: _core.Call, n: int, bits: int) -> np.ndarray:
-    """Return the words of n codes of so many bits."""
+    """Return the words of n codes with the given number of bits."""
     dtype = np.dtype("<u2" if bits <= 16 else "<u4")
     raw = b"".join(
         call.keystream(chunk, 0, 8192 * dtype.itemsize)[: count * dtype.itemsize]

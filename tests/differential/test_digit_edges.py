@@ -82,7 +82,7 @@ def extension_of(chunks: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def no_special(law: Law, digit: int) -> tuple[int, int]:
-    """Return a column and a u of which the digit is not special."""
+    """Return a column and a u with a digit that is not special."""
     cut, alias = (law.table.first, law.table.second)[digit]
     for column in range(len(cut)):
         if cut[column] < 255:
@@ -93,7 +93,7 @@ def no_special(law: Law, digit: int) -> tuple[int, int]:
 
 
 def special(law: Law, digit: int) -> tuple[int, int]:
-    """Return a column and a u of which the digit is special."""
+    """Return a column and a u with a special digit."""
     cut, alias = (law.table.first, law.table.second)[digit]
     column = alias.index(128)
     return column, cut[column]
@@ -239,8 +239,8 @@ def test_every_cut_and_threshold(law: Law) -> None:
     for start in range(0, len(chunks), 8):
         part = chunks[start : start + 8]
         resolved += compare(law, part, extension_of(len(part), rng))
-    # every cut is tied with once, at every level, but for the last column's; a chunk
-    # has the cases of six columns at most
+    # Each cut except the last column's is tied once at every level. A chunk holds
+    # the cases of at most six columns.
     assert resolved >= len(levels()) * ((len(reference.data.first_rest) - 1) // 6)
 
 

@@ -74,7 +74,7 @@ def secrets(case: Case, cipher: str) -> Iterator[tuple[str, Words]]:
 
 
 def memory(process: int) -> Iterator[Words]:
-    """Yield what a process can write to, but for zeros."""
+    """Yield all that a process can write to, except zeros."""
     maps = Path(f"/proc/{process}/maps").read_text()
     with Path(f"/proc/{process}/mem").open("rb") as whole:
         for begin, end in re.findall(r"^(\w+)-(\w+) rw", maps, re.M):

@@ -238,7 +238,7 @@ def check_inverse(rows: int) -> None:
 
 
 def noise_values(noise: str, words: np.ndarray, angles: np.ndarray) -> np.ndarray:
-    """About the noise of words; right to 1e-10 but for words near 0 and 2**64."""
+    """Return about the noise of words: within 1e-10, except near words 0 and 2**64."""
     u = (words.astype(float) + 0.5) * 2.0**-64
     if noise == "gumbel":
         return -np.log(-np.log1p(-u))

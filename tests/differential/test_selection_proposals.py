@@ -144,7 +144,7 @@ def test_workers_change_nothing(workers: int) -> None:
     assert (_selection.propose(choice, Keyed(KEY), workers) == one).all()
 
 
-#: Of scores 0, -0.3, -0.7: the middle of one, and a little beyond what is accepted.
+#: Scores 0, -0.3, -0.7: the middle of one, and a value just beyond acceptance.
 REJECTED = (11298625927393920879, 18446740907496151804 + 2**32)
 
 

@@ -15,7 +15,7 @@ from fastdp import accounting
 
 ROOT = Path(__file__).parents[2]
 
-#: Of randomized response, whose users replace what they hold.
+#: The relation of randomized response: a user's value is replaced.
 REPLACE = accounting.NeighboringRelation.REPLACE_ONE
 
 

@@ -1,5 +1,5 @@
 # ruff: noqa: E402, F401, F811 - skipped by name before; fixtures
-"""Spark on two executors, of which one is killed between stages."""
+"""Spark on two executors; one of them is killed between stages."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
 duckdb = pytest.importorskip("duckdb")
 
-#: DuckDB up to 1.4 closes a connection of which only relations are left.
+#: DuckDB up to 1.4 closes a connection if only its relations are still referenced.
 CONNECTION = duckdb.connect()
 
 
@@ -583,7 +583,7 @@ def test_a_missing_value_leaves_out_its_own_statistic_alone() -> None:
     assert found["x_n"] == [100, 200]
     assert found["x_mean"] == pytest.approx([4, 2.5], abs=0.01)
     assert found["y_sum"] == pytest.approx([0, 100], abs=0.01)
-    # The count is the same whatever else is asked, and so are the records kept.
+    # Other requests change neither the count nor the choice of records.
     people = Plan(
         unit=Unit("who", groups=2, records=1000), count=True, units=True, **SURE
     )

@@ -35,7 +35,7 @@ TABLE = pa.table(
 )
 
 
-#: DuckDB up to 1.4 closes a connection of which only relations are left.
+#: DuckDB up to 1.4 closes a connection if only its relations are still referenced.
 CONNECTION = duckdb.connect()
 
 

@@ -25,10 +25,10 @@ pl = pytest.importorskip("polars")
 duckdb = pytest.importorskip("duckdb")
 parquet = pytest.importorskip("pyarrow.parquet")
 
-#: With this budget a group of 100 rows is shown but for a chance below 1e-12, and of
-#: 100,000 groups of one row none but for 1e-13.
+#: With this budget a group of 100 rows is hidden with probability below 1e-12. One of
+#: 100,000 groups of one row is shown with probability below 1e-13.
 ASK: dict[str, Any] = {"count": True, "epsilon": 2, "delta": 1e-18}
-#: Noise of epsilon 30 is 0 but for a chance below 1e-12.
+#: Noise of epsilon 30 is not 0 with probability below 1e-12.
 EXACT: dict[str, Any] = {"count": True, "epsilon": 30}
 
 

@@ -62,7 +62,7 @@ def test_a_unit_is_kept_in_so_many_groups_with_so_many_records() -> None:
         for _ in range(20):
             found = totals(plan, COLUMNS)
             full = [row for key, row in found.items() if key[0].startswith("t")]
-            # Of the user "full", who has 3 records in each of 8 groups.
+            # These are records of the user "full", who has 3 in each of 8 groups.
             assert sorted(row["n"] for row in full if row["n"]) == [2, 2]
 
 

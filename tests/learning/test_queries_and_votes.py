@@ -19,7 +19,7 @@ ADDED, REPLACED, SPECIAL = NeighboringRelation
 BUDGETS = [{"epsilon": 1}, {"epsilon": 1, "delta": 1e-6}, {"rho": 0.5}]
 NAN, INF = float("nan"), float("inf")
 
-#: Records as they may come, of which three are in the domain (2, 2) or of a class.
+#: Hostile records; three of them are in the domain (2, 2) or of a class.
 HOSTILE = [
     (0.0, 1.0),
     (1.0, 1.0),

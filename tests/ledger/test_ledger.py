@@ -459,7 +459,7 @@ def test_an_equal_unit_is_charged_and_is_no_part_of_the_terms(book):
         charge()
     first = book.release(NOISE, COUNTS, label="release", budgets="all")
     assert first.replayed
-    # What was charged without a word of units is shown again whatever is said now.
+    # An answer charged without a unit is replayed with any unit.
     book.release(NOISE, COUNTS, label="old", budgets="all")
     before = facts(book)
     again = book.release(NOISE, COUNTS, label="old", budgets="all", unit="row")

@@ -61,7 +61,7 @@ MADE = (
 OLD = b"the table of the day before"
 COMMAND = ["aggregate", "--plan", "plan.toml"]
 
-#: How many instants lie in the calls of which files and functions.
+#: Number of instants within the calls of a file and a function.
 SPREAD = ((20, "", ""), (10, "/fastdp/ledger/", ""), (10, "/fastdp/cli/", "_publish"))
 
 

@@ -143,10 +143,10 @@ def test_what_is_refused(memory):
 
 
 def train(path, steps, write, last=0):
-    """Train to the end, from wherever an earlier life was killed; the labels are fixed.
+    """Train to the end, from the step at which an earlier run was killed.
 
-    The step to go on with is read from the ledger; the sum after it is the whole state
-    of a model that is the sum times a public rate.
+    The labels are fixed. The step to go on with is read from the ledger; the sum after
+    it is the whole state of a model that is the sum times a public rate.
     """
     release = fastdp.DiscreteGaussian.release
     at = 0

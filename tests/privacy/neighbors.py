@@ -334,7 +334,7 @@ KEYS: list[dict[str, Any]] = [
     *({"keys": ["a", 1, b"b"]}, {"delta": 0.01}, {"delta": 0.01}, {"delta": 0.01}),
 ]
 
-#: What makes a frame of columns, and of which kinds.
+#: Functions that make a frame of columns, each with the kinds of columns it takes.
 FRAMES: list[tuple[Callable[[dict[str, Any]], Any], list[Kind]]] = [
     (pd.DataFrame, [k for k in PANDAS if k.name != "pandas index"]),
     (pl.DataFrame, POLARS),

@@ -1,4 +1,4 @@
-"""A call that fails leaves zeros in its output, wherever it fails.
+"""A call that fails at any point leaves zeros in its output.
 
 The entry points are found by introspection, so that a new one has to appear here. An
 exception is raised at every line, call and return that a tracer sees within them, in

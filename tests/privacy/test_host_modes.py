@@ -155,7 +155,7 @@ def test_weights_are_the_same_where_subnormals_are_zero(mxcsr: ctypes.CDLL) -> N
 
 
 def faulty(family: str) -> _core.Sampler:
-    """Return a law of which every special lane, or every try, fails."""
+    """Return a law on which every special lane, or every try, fails."""
     if family == "laplace":
         sampler = _core.Sampler.laplace(Fraction(10))
     else:
@@ -206,7 +206,7 @@ def test_parameter_array_with_a_failing_law(monkeypatch: pytest.MonkeyPatch) -> 
         return faulty("laplace") if scale == 3 else good(scale)
 
     monkeypatch.setattr(_laws, "laplace_sampler", sampler)
-    # Of 1,000 lanes 3.8 need exact steps: of 10,000 none with probability 3e-17.
+    # 3.8 of 1,000 lanes need exact steps; none of 10,000 does with probability 3e-17.
     out = np.full(30_000, 77)
     with pytest.raises(FastDPError, match="do not decide"):
         fdp_random.discrete_laplace(np.repeat([1.0, 2.0, 3.0], 10_000), out=out)

@@ -17,7 +17,7 @@ from fastdp.exceptions import EntropyError, FastDPError
 from fastdp.testing import FixedStream
 from tests.privacy.streams import BrokenStream
 
-# 7340193 and 73401935 are looked for in whatever is shown.
+# 7340193 and 73401935 must not be in anything that is shown.
 SECRET = 7340193
 INT_MECHANISMS = [
     fastdp.DiscreteLaplace(10),

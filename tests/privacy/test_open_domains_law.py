@@ -212,7 +212,7 @@ def memo_law(m: Any, bits: tuple[int, ...]) -> Distribution:
 
 
 def reports_law(m: Any, bits: tuple[int, ...], number: int) -> Distribution:
-    """Return the law of so many reports of one memo, bit by bit."""
+    """Return the law of this many reports of one memo, bit by bit."""
     law: dict[Hashable, Fraction] = {}
     for memo, weight in memo_law(m, bits).items():
         assert isinstance(memo, tuple)

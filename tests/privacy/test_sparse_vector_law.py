@@ -23,7 +23,7 @@ from tests.statistical.bins import p_value
 
 Values: TypeAlias = "tuple[int, ...]"
 Answers: TypeAlias = "tuple[bool, ...]"
-#: Of one query: its distance below the threshold, and whether it was called above it.
+#: A query's distance below the threshold, and whether it was answered as above.
 Query: TypeAlias = "tuple[int, bool]"
 
 DIGITS = 60
@@ -82,7 +82,7 @@ def _probability(queries: tuple[Query, ...], r1: Any, r2: Any) -> Any:
 
 
 def transcripts(queries: int, answers: int) -> Iterator[Answers]:
-    """Yield what can be heard of so many queries: it ends with the last answer."""
+    """Yield all outputs for this many queries; each ends with the last answer."""
     for said in itertools.product((False, True), repeat=queries):
         if sum(said) <= answers:
             yield said

@@ -28,7 +28,7 @@ def parity(sums: int) -> int:
 def released(
     aggregate: str, results: tuple[int, ...], changed: int
 ) -> dict[Any, float]:
-    """Return the law of an aggregate, noise made for so many changed blocks."""
+    """Return the law of an aggregate with noise for this number of changed blocks."""
     if aggregate == "mean":
         a = math.exp(-EPSILON / changed)
         total = sum(results)

@@ -66,7 +66,7 @@ def patterns(p: Fraction) -> Patterns:
 
 
 def bernoulli(table: Patterns) -> Resolver:
-    """Return the resolver of ties of which 64 bits of U do not decide.
+    """Return the resolver of ties that 64 bits of U do not decide.
 
     Parameters
     ----------

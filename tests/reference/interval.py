@@ -37,7 +37,7 @@ def exp_minus(r: Fraction, bits: int) -> tuple[int, int]:
 
 
 def precision(nbits: int) -> int:
-    """Bits of a threshold for a uniform of which `nbits` bits are known."""
+    """Bits of a threshold for a uniform with `nbits` known bits."""
     return max(256, nbits + 64)
 
 

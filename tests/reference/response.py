@@ -95,8 +95,8 @@ def reports(
     more: Callable[[int], More],
     other: int = -1,
 ) -> np.ndarray:
-    """Return the reports of the values of a chunk, of which there are words for whole
-    blocks; bits(offset) are the 64 at a place of the chunk. `truth` is below 1.
+    """Return the reports of the values of a chunk. The words fill whole blocks;
+    bits(offset) are the 64 bits at a place of the chunk. `truth` is below 1.
 
     A value outside 0 ... k - 1 counts as `other`, or gets a uniform report if that
     is -1.

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 
 def subset(own: int, d: int, k: int, has: bool, drawn: Sequence[int]) -> set[int]:
-    """Return the set from the uniform numbers, of which each step takes one."""
+    """Return the set from the uniform numbers; each step takes one of them."""
     size = k - has
     chosen: set[int] = set()
     for last, t in zip(range(d - 1 - size, d - 1), drawn, strict=True):

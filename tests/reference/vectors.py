@@ -47,6 +47,6 @@ def code(table, seed, words, dimension):
 
 
 def value(table, seed, words, direction, rank):
-    """The number of the word that so many others have larger products than."""
+    """The number of the word that this many others exceed in their products."""
     products = code(table, seed, words, len(direction)) @ np.array(direction, object)
     return sorted(range(words), key=lambda j: (-products[j], j))[rank]

@@ -52,7 +52,7 @@ FLIPS = {
 }
 CATEGORIES = (16, 1024, 2**18)
 
-#: t of so many timings in an order given by a seed.
+#: From a number of timings and a seed for their order to t.
 Run = Callable[[int, int], float]
 
 
@@ -99,7 +99,7 @@ def cells(p: Fraction) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def flip_words(p: Fraction, ties: bool, rng: np.random.Generator, c: int) -> np.ndarray:
-    """Return the words of 1024 patterns, few bits of which flip (class 0) or many.
+    """Return the words of 1024 patterns: few bits flip (class 0), or many (class 1).
 
     With `ties`, class 1 has one where class 0 has none, at their usual rate.
     """

@@ -46,7 +46,7 @@ def largest_t(
 
 
 def least_of(tries: int, limit: float, value: float, size: int, n: int) -> float:
-    """Return |t| of 0 against `value`, the least of so many tries."""
+    """Return the least |t| of 0 against `value` in `tries` tries."""
     vector = fastdp.SparseVector(THRESHOLD, epsilon=1, sensitivity=1)
     pair = np.float64(0), np.float64(value)
     found = math.inf

@@ -48,7 +48,7 @@ TILTED = [
 ]
 ENTRIES = 64
 
-#: t of so many timings in an order given by a seed.
+#: From a number of timings and a seed for their order to t.
 Run = Callable[[int, int], float]
 
 

@@ -236,7 +236,7 @@ def test_identity_follows_what_is_remembered(name: str) -> None:
             assert f"{word}={value!r}" in repr(m)
         assert ("sensitivity" in repr(m)) is ("sensitivity" in option)
     for one, other in itertools.pairwise(made):
-        # One law, one table, whatever it is for.
+        # All mechanisms of one law share one table.
         assert one._sampler is other._sampler
         x = np.zeros(100, float if name in ("Laplace", "Gaussian") else np.int64)
         drawn = [m.release(x, stream=FixedStream("law")) for m in (one, other)]
@@ -248,7 +248,7 @@ def test_a_truncated_law_narrower_than_its_sensitivity_is_refused() -> None:
         fastdp.TruncatedLaplace(scale=1, bound=4, sensitivity=5)
 
 
-# ---- an event of whatever is handed over ---------------------------------------------
+# ---- the event of any accepted object ------------------------------------------------
 
 
 def test_as_event() -> None:

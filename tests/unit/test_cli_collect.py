@@ -1,4 +1,4 @@
-"""``fastdp collect``: one report a row, of which nothing but reports is written.
+"""``fastdp collect``: one report per row; nothing but reports is written.
 
 At epsilon 40 a randomized response is the truth but for a probability below 1e-15,
 so that a test can see which category a cell was read as.

@@ -57,7 +57,7 @@ def test_the_release_is_the_mechanisms_and_the_intervals_are_its_own() -> None:
     mechanism = fastdp.DiscreteLaplace.from_epsilon(Fraction(1000), sensitivity=1)
     records = columns(mdvis=[0, 1, 1], hlthg=[0, 1, 1], hlthf=[0] * 3, hlthp=[0] * 3)
     made = demo.make(mechanism, Fraction(1000), records)
-    # At epsilon 1000 the noise is 0 but for a probability below 1e-400.
+    # At epsilon 1000 the noise is not 0 with probability below 1e-400.
     assert np.array_equal(made.private, made.true)
     low, high = mechanism.confidence_interval(0.95)
     assert np.array_equal(made.low, np.maximum(made.private - high, 0))

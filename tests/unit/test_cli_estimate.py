@@ -110,7 +110,7 @@ class TestEstimates:
     def test_cells_outside_count_as_the_options_said(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        # At epsilon 40 reports are the truth, but for a probability below 1e-12.
+        # At epsilon 40 a report is not the truth with probability below 1e-12.
         values = ["a"] * 6 + ["x", None, ""]
         options = ["--epsilon", "40", "--mechanism", "randomized-response"]
         reports = collected(tmp_path, "r.csv", *options, "--other", "e", values=values)

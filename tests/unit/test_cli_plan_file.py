@@ -22,7 +22,7 @@ COLUMNS: dict[str, Any] = {
     "region": [("north", "south", "east")[i % 3] for i in range(N)],
     "cost": [float(i % 100) for i in range(N)],
 }
-# Noise of these budgets is zero but for a probability below 1e-300.
+# Noise of these budgets is not zero with probability below 1e-300.
 PLAN = """\
 source = "in.parquet"
 ledger = "year.db"
@@ -129,7 +129,7 @@ epsilon = 1e4
         costs = sorted(i % 100 for i in range(at, N, 3))
         for cell, q in ((0, 0.25), (3, 0.9)):
             truth = costs[int(q * len(costs)) - 1]
-            # Of each person's three groups two are kept, at random.
+            # Two of each person's three groups are kept, at random.
             assert float(found[region][cell]) == pytest.approx(truth, abs=6)
             low, high = map(float, found[region][cell + 1 : cell + 3])
             assert low <= float(found[region][cell]) <= high <= low + 4

@@ -16,7 +16,7 @@ from fastdp.mechanisms._memory import Remembering
 from fastdp.mechanisms.pate import PATEDivergence
 from fastdp.training import GradientSum
 
-#: Of each kind, with numbers that no decimal and no double holds.
+#: Mechanisms of each kind, with numbers that no decimal and no double holds.
 THIRD = Fraction(1, 3)
 MADE: list[Any] = [
     fastdp.DiscreteLaplace(THIRD),

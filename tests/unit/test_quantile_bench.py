@@ -46,8 +46,9 @@ def test_few_runs_are_as_predicted(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Of 40 runs: t of 39 degrees beyond 12 has probability 1e-14, more than 18 of 40
-    # exceedances (5 % each at most) 1e-13, for each of four lines.
+    # With 40 runs, t of 39 degrees exceeds 12 with probability 1e-14. More than 18 of
+    # 40 exceedances (5 % each at most) have probability 1e-13. Both hold for each of
+    # four lines.
     monkeypatch.setattr(quantiles, "ALARM", 12.0)
     path = tmp_path / "hours.csv"
     hours = quantiles.made_column(3000)

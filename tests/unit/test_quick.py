@@ -226,7 +226,7 @@ def test_users_are_in_so_many_groups_with_so_many_records(keys, budget):
         rho = noise.sensitivity**2 / (2 * noise.sigma**2)
         assert rho * half == pytest.approx(0.1, rel=1e-9)
         assert noise.coordinates == 2
-        # The records of a user are in so many bins of a histogram.
+        # The records of a user are in at most 6 bins of a histogram.
         bins = fastdp.histogram(x, [0, 1, 2], **options).plan.mechanisms()
         assert bins["x_histogram"].event().coordinates == 6
 

@@ -76,7 +76,8 @@ def test_parameter_types_with_one_value_draw_the_same(draw: Draw, name: str) -> 
 def test_range_of_the_parameter(draw: Draw, name: str) -> None:
     least = 1e-6 if name == "scale" else Fraction(1, 1000)
     assert (draw(least, size=500) == 0).all()
-    # Two of 500 are equal with probability below 1e-12; the others: 0 but for e^-5e5.
+    # Two of 500 are equal with probability below 1e-12. The draws above are not all 0
+    # with probability e^-5e5.
     assert len(set(draw(2**55, size=500).tolist())) == 500
     for value in (
         float(least) * 0.999,

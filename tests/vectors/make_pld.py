@@ -312,7 +312,7 @@ def value(case):
             first, second = (of_two(case, removal, n) for n in (24, 35))
         else:
             first, second = (contour(case, removal, again) for again in (False, True))
-        # Of the direction that matters less, digits matter less.
+        # The direction with the smaller delta needs fewer digits.
         share = mp.exp(min(0, max(first, second) - max([*results, -mp.inf])))
         if share * abs(first - second) > mp.mpf(10) ** -20 * max(1, abs(first)):
             raise ArithmeticError(f"{first} and {second} differ")

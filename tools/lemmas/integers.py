@@ -142,7 +142,7 @@ def far_sum(size: int = 100) -> Iterator[Any]:
 
 
 def cut(x: Any, bits: int) -> Any:
-    """Return x cut to the signed integers of so many bits, in its own width."""
+    """Return x clamped to the signed integers of `bits` bits, in its own width."""
     least, most = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
     least, most = z3.BitVecVal(least, x.size()), z3.BitVecVal(most, x.size())
     return z3.If(x < least, least, z3.If(x > most, most, x))
@@ -157,8 +157,8 @@ def cut(x: Any, bits: int) -> Any:
     wrong=[{"blocks": 256}, {"slope": 9000}],
 )
 def tilted_words(blocks: int = 64, slope: int = 865) -> Iterator[Any]:
-    # Of all blocks, bytes and slopes in 16 bits: t is that of the integers and fits
-    # comparisons with a sign, and both digits join without a carry.
+    # For all blocks, bytes and slopes in 16 bits, t equals its value in the integers
+    # and fits signed comparisons, and both digits join without a carry.
     odd = (2 * blocks - 1) * 255
     yield z3.BoolVal(odd < 2**15 and odd * slope >> 16 < 428)
     size, digit = z3.BitVec("size", 32), z3.BitVec("digit", 32)
@@ -199,8 +199,8 @@ def tail_cell(quarter: Any = QUARTER) -> Iterator[Any]:
     wrong=[{"most": 2}],
 )
 def tie(most: int = 1) -> Iterator[Any]:
-    # For every cut in [0, 1] and U of which n bits u are known, n = 8 and 64: u below
-    # min(floor(2^n cut), 2^n - 1) tells U < cut, u above it U >= cut.
+    # For every cut in [0, 1] and every U with n known bits u, n = 8 and 64: u below
+    # min(floor(2^n cut), 2^n - 1) implies U < cut, and u above it implies U >= cut.
     u, floor = z3.Ints("u floor")
     real, cut = z3.Reals("real cut")
     for n in (8, 64):
