@@ -291,6 +291,18 @@ def test_reports_as_json_and_back(kind: Any, categories: Any) -> None:
             other.reports_from_json(text)
 
 
+def test_bools_are_numbers_in_json() -> None:
+    """Answers that are bools give reports that are bools, which readers must take."""
+    m = fastdp.RandomizedResponse(p=0.75)
+    for sent in (m.release(np.array([True, False, True])), m.release(True)):
+        assert sent.dtype == np.bool_
+        text = m.reports_to_json(sent)
+        again = m.reports_from_json(text)
+        assert again.dtype == m.report_dtype
+        assert np.array_equal(again, np.atleast_1d(sent))
+        assert m.reports_from_lines(text.encode())[0].tobytes() == again.tobytes()
+
+
 def test_the_form_of_reports_is_what_the_documentation_says() -> None:
     m = fastdp.UnaryEncoding.from_epsilon(1, categories=10)
     rows = np.array([[0x80, 0x40], [0x00, 0xC0]], np.uint8)

@@ -128,15 +128,15 @@ def _listed(reports: Any, dtype: np.dtype[Any], row: tuple[int, ...]) -> _Array:
 def written(report: Any) -> Any:
     """Return one report as JSON types.
 
-    A number stays a number; a row of bytes becomes hex digits. A report with several
-    fields becomes an object; its 64-bit fields are 16 hex digits, most significant
-    first.
+    A number, or a bool, becomes a number; a row of bytes becomes hex digits. A report
+    with several fields becomes an object; its 64-bit fields are 16 hex digits, most
+    significant first.
     """
     if isinstance(report, np.ndarray):
         return report.tobytes().hex()
     if report.dtype.names is not None:
         return {name: written(report[name]) for name in report.dtype.names}
-    return f"{int(report):016x}" if report.dtype.itemsize == 8 else report.item()
+    return f"{int(report):016x}" if report.dtype.itemsize == 8 else int(report)
 
 
 def read(content: Any, dtype: np.dtype[Any], row: tuple[int, ...]) -> Any:
