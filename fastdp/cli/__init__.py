@@ -219,6 +219,7 @@ def _undone_when_ended(received: list[int]) -> Iterator[None]:
 def _parser() -> argparse.ArgumentParser:
     import fastdp
     from fastdp.cli import (
+        _common,
         account,
         aggregate,
         audit,
@@ -252,10 +253,16 @@ def _parser() -> argparse.ArgumentParser:
         audit,
     ):
         command.add_parser(commands)
+    _common.reset_log()
+    for name in ("aggregate", "release", "collect", "estimate"):
+        _common.add_log_options(commands.choices[name])
     return parser
 
 
 def _fail(message: str, code: int) -> int:
     # Print one line: a file's name in the message may contain a line break.
-    print("fastdp: " + " ".join(message.split()), file=sys.stderr)
+    from fastdp.cli import _common
+
+    line = " ".join(message.split())
+    _common.tell("failed", f"fastdp: {line}", code=code, message=line)
     return code

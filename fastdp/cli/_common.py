@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
+import datetime
+import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -13,6 +16,50 @@ from fastdp.exceptions import FastDPError, ParameterError
 
 #: Kinds of pictures, by extension.
 _PICTURES = (".png", ".pdf", ".svg")
+
+#: What is printed on stderr, and how; the options of the command set it.
+_log = {"quiet": False, "json": False}
+
+
+class _Set(argparse.Action):
+    """Set the log at once, as the next option may fail; no part of the arguments."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, *_: Any) -> None:
+        _log["json" if self.dest == "log" else self.dest] = True
+
+
+def add_log_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that choose what is printed on stderr."""
+    add = parser.add_argument
+    add(
+        "--quiet",
+        action=_Set,
+        default=argparse.SUPPRESS,
+        nargs=0,
+        help="print failures alone on stderr",
+    )
+    add(
+        "--log",
+        choices=("json",),
+        action=_Set,
+        default=argparse.SUPPRESS,
+        help="print one JSON object a line on stderr, and no progress",
+    )
+
+
+def reset_log() -> None:
+    """Print everything as text until the options say otherwise."""
+    _log.update(quiet=False, json=False)
+
+
+def tell(event: str, text: str, **facts: Any) -> None:
+    """Print an event on stderr: `text`, or a JSON object of its public facts."""
+    if _log["quiet"] and event != "failed":
+        return
+    if _log["json"]:
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        text = json.dumps({"time": now, "event": event, **facts}, default=str)
+    print(text, file=sys.stderr)
 
 
 def require_pyarrow(command: str) -> None:
@@ -82,7 +129,7 @@ def progress_of_one() -> Iterator[Callable[[float], object] | None]:
 @contextlib.contextmanager
 def _bar(**options: Any) -> Iterator[Any]:
     """Return a bar that is erased at the end; None if stderr is not a terminal."""
-    if not sys.stderr.isatty():
+    if any(_log.values()) or not sys.stderr.isatty():
         yield None
         return
     try:

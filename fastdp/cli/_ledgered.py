@@ -144,13 +144,14 @@ def _note(
         yield note
 
 
-def replayed(arguments: argparse.Namespace) -> str:
-    """Return the text that nothing was drawn or spent."""
+def tell_replayed(arguments: argparse.Namespace) -> None:
+    """Print that nothing was drawn or spent."""
     (ledger,) = _places.file("--ledger", arguments.ledger)
-    lines = [
-        ("label", arguments.label),
-        ("ledger", str(ledger)),  # shows a server without its password
-        ("spent", "nothing: the file was released before, and is whole"),
-        ("output", str(arguments.output)),
-    ]
-    return _common.statement("fastdp: the release that is there", lines)
+    facts = {
+        "label": arguments.label,
+        "ledger": str(ledger),  # shows a server without its password
+        "spent": "nothing: the file was released before, and is whole",
+        "output": str(arguments.output),
+    }
+    text = _common.statement("fastdp: the release that is there", list(facts.items()))
+    _common.tell("replayed", text, **facts)

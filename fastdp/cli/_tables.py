@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,13 +79,12 @@ class Statement:
 
     def text(self, rows: int, output: object) -> str:
         """Return the text for users after the release."""
-        lines = [
-            (name, line.replace("{rows}", str(rows), 1))
-            for name, line in self.lines.items()
-        ]
-        return _common.statement(
-            f"fastdp: {self.title}", [*lines, ("output", f"{output}{self.beside}")]
-        )
+        lines = [*self.said(rows).items(), ("output", f"{output}{self.beside}")]
+        return _common.statement(f"fastdp: {self.title}", lines)
+
+    def said(self, rows: int) -> dict[str, str]:
+        """Return the lines for users, by name."""
+        return {n: s.replace("{rows}", str(rows), 1) for n, s in self.lines.items()}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the facts for programs, for the file's metadata or side file."""
@@ -223,6 +221,9 @@ class Tables:
             facts = {**statement.to_dict(), "rows": rows, "output": str(self.output)}
             print(json.dumps({**facts, "replayed": rows is None}, indent=1))
         elif rows is None:
-            print(_ledgered.replayed(arguments), file=sys.stderr)
+            _ledgered.tell_replayed(arguments)
         else:
-            print(statement.text(rows, self.output), file=sys.stderr)
+            facts = {**statement.said(rows), "rows": rows, "output": str(self.output)}
+            if arguments.label is not None:
+                facts["label"] = arguments.label
+            _common.tell("written", statement.text(rows, self.output), **facts)

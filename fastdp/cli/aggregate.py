@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import functools
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -197,10 +196,8 @@ def run(arguments: argparse.Namespace, usual: Mapping[str, Any]) -> int:
     """
     left = _spill.remove_abandoned()
     if left:
-        print(
-            f"fastdp: removed {left} folders that killed runs had left in TMPDIR",
-            file=sys.stderr,
-        )
+        text = f"removed {left} folders that killed runs had left in TMPDIR"
+        _common.tell("removed", f"fastdp: {text}", message=text)
     if arguments.plan is None:
         return _run_one(arguments)
     _plan_file.require_alone(arguments, usual)
@@ -253,11 +250,12 @@ def run(arguments: argparse.Namespace, usual: Mapping[str, Any]) -> int:
         ledger, label = asked.ledger, asked.label
         outputs = ", ".join(str(table.output) for table in asked.tables.values())
         told = argparse.Namespace(ledger=ledger, label=label, output=outputs)
-        print(_ledgered.replayed(told), file=sys.stderr)
+        _ledgered.tell_replayed(told)
         return 0
     for _, tables, (facts, rows) in said:
         tables.say(facts, rows, arguments)
-    print(f"fastdp: all together: {report.cost()}", file=sys.stderr)
+    cost = report.cost()
+    _common.tell("total", f"fastdp: all together: {cost}", cost=cost, label=asked.label)
     return 0
 
 

@@ -139,10 +139,11 @@ def test_spending_showing_and_exporting(here, capsys):
     assert "one limit must be given" in capsys.readouterr().err
 
 
-def test_a_release_that_is_there_tells_no_password():
+def test_a_release_that_is_there_tells_no_password(capsys):
     ledger = "postgresql://owner:secret@host:5432/budgets?password=secret"
     asked = argparse.Namespace(ledger=ledger, label="a", output="out.csv")
-    said = _ledgered.replayed(asked)
+    _ledgered.tell_replayed(asked)
+    said = capsys.readouterr().err
     assert "postgresql://host:5432/budgets" in said
     assert "secret" not in said
 
