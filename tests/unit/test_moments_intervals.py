@@ -112,3 +112,17 @@ def test_a_mean_is_narrower_than_by_each_noise():
     scale = float(m._parameter)
     apart = 2 * scale * math.log(40) * 1.99 / 1e6  # as it was
     assert 0.5 < (high - low) / apart < 0.6
+
+
+@pytest.mark.parametrize("share", [0.01, 0.1, 1.0])
+def test_variances_where_the_square_of_the_bounds_overflows(share):
+    """The square of half was cut to the largest double: 1.8e306 in place of 1e308."""
+    m = fastdp.Moments.from_epsilon(1, bounds=(-1e155, 1e155))
+    release = fastdp.mechanisms.records._moments_release.MomentsRelease(
+        m, np.array([[1e6], [0.0], [1e6 * (share - 0.5)]])
+    )
+    low, high = release.variance_interval(0.95)
+    most = np.finfo(np.float64).max
+    assert low <= 1e155 * (share * 1e155) <= high
+    assert release.variance == pytest.approx(min(share * 1e155 * 1e155, most))
+    assert low > most * 0.005

@@ -86,7 +86,7 @@ class MomentsRelease:
         self._need_squares()
         count = np.maximum(self._sums[0], 1)
         unit = self._sums[2] / count + 0.5 - (self._sums[1] / count) ** 2
-        return self._plain(self._square_of_half * np.clip(unit, 0, 1))
+        return self._plain(np.minimum(self._in_squares(np.clip(unit, 0, 1)), _LARGEST))
 
     def count_interval(self, level: float) -> Any:
         """Return (low, high) that holds the true count with probability `level`."""
@@ -116,10 +116,14 @@ class MomentsRelease:
             held: _Array = np.clip(total / small, -_LARGEST, _LARGEST)
         return held
 
-    @property
-    def _square_of_half(self) -> float:
+    def _in_squares(self, unit: _Array) -> _Array:
+        """Return variances of u in the square of the records' unit, perhaps infinite.
+
+        The square of half may be infinite where these are not.
+        """
         half = self._mechanism._half
-        return min(half * half, _LARGEST)
+        with np.errstate(over="ignore"):
+            return np.asarray(half * unit * half)
 
     def mean_interval(self, level: float) -> Any:
         """Return (low, high) that holds the mean of the clamped records.
@@ -171,8 +175,8 @@ class MomentsRelease:
             low = np.min(least - np.maximum(wide[:-1], wide[1:]), axis=0)
         low = np.where(known, np.clip(low - 4 * self._grain, 0, 1), 0)
         high = np.where(known, np.clip(high + 4 * self._grain, 0, 1), 1)
-        scale = self._square_of_half
-        return self._pair(scale * low, scale * high)
+        low = np.minimum(self._in_squares(low), _LARGEST)
+        return self._pair(low, self._in_squares(high))
 
     def _ratio(self, sums: _Array, edge: float, level: float) -> tuple[_Array, _Array]:
         """Return the extreme r in [-edge, edge] with sums - r count a likely noise.
