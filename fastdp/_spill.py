@@ -1,7 +1,7 @@
 """Temporary folders and files; those of a killed run are removed by the next run.
 
 A folder holds a file `owner` that its process keeps locked; a file is locked itself.
-The system releases the lock when the process ends, in whatever way.
+The system releases the lock when the process ends in any way.
 """
 
 from __future__ import annotations

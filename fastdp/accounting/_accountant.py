@@ -87,9 +87,9 @@ class Accountant(Record[tuple[State, Stated | None]], Generic[State]):
         Parameters
         ----------
         event : Event or mechanism
-            What was done; of a mechanism its `event()`.
+            What was done; for a mechanism, its `event()`.
         count : int
-            How often, >= 0, where 0 adds nothing; 1e4 is an int here.
+            Number of times, >= 0; 0 adds nothing. 1e4 counts as an int.
 
         Returns
         -------

@@ -1,9 +1,9 @@
 """Amplification: what shuffling and iteration add to a mechanism's privacy.
 
-Every theorem asks for conditions; they are arguments here and checked, or stated in
-the function's Privacy section where no argument could show them. The proofs are in
+Every theorem has conditions. They are arguments here and checked, or the function's
+Privacy section states them if no argument can express them. The proofs are in
 docs/proofs/amplification.md. Sampling is an event of its own (`PoissonSampledEvent`
-and its kin), which accountants and `event_epsilon` amplify.
+and others), which accountants and `event_epsilon` amplify.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def shuffled_log_delta(
     Parameters
     ----------
     local_epsilon, clients, epsilon, categories, local_delta
-        As of `shuffled_delta`.
+        As for `shuffled_delta`.
     """
     pair = _pair(local_epsilon, clients, categories, local_delta)
     return shuffling.log_delta(pair, float_down(capped_epsilon(epsilon)))
@@ -158,7 +158,7 @@ def shuffled_epsilon(
     Parameters
     ----------
     local_epsilon, clients, categories, local_delta
-        As of `shuffled_delta`.
+        As for `shuffled_delta`.
     delta : int, float, Fraction or Decimal
         >= `local_delta` and < 1; there it is the local epsilon.
 
@@ -190,7 +190,7 @@ def shuffled_epsilon_bounds(
     Parameters
     ----------
     local_epsilon, clients, categories
-        As of `shuffled_delta`.
+        As for `shuffled_delta`.
     delta : int, float, Fraction or Decimal
         >= 0 and < 1.
 
@@ -284,12 +284,12 @@ def shuffled_local_epsilon(
     delta : int, float, Fraction or Decimal
         Central delta, > 0 and < 1.
     clients, categories
-        As of `shuffled_delta`.
+        As for `shuffled_delta`.
 
     Returns
     -------
     float
-        Evaluated there, so the target is met, and relatively 1e-8 to spare.
+        The target is checked at this value, with a relative margin of 1e-8.
 
     Examples
     --------
@@ -329,18 +329,17 @@ def shuffled_clients(
     delta : int, float, Fraction or Decimal
         Central delta, > 0 and < 1.
     local_epsilon, categories
-        As of `shuffled_delta`.
+        As for `shuffled_delta`.
 
     Returns
     -------
     int
-        A number at which the target was found to be met, and below which (by one) it
-        was not.
+        The target is met with this number of clients, and not with one fewer.
 
     Raises
     ------
     CalibrationError
-        Ten thousand million clients are not enough.
+        Ten billion clients are not enough.
 
     Examples
     --------
@@ -388,7 +387,7 @@ def shuffled_event(
     Parameters
     ----------
     local_epsilon, clients, categories, local_delta
-        As of `shuffled_delta`.
+        As for `shuffled_delta`.
     points : int
         Number of epsilons, 2 ... 1000; more are closer to the pair's own function.
 

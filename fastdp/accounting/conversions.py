@@ -1,4 +1,4 @@
-"""From what a mechanism did to what it guarantees.
+"""Guarantees that follow from the parameters of an event.
 
 Each function takes the parameters of an event and returns a guarantee that holds
 with certainty: floats are rounded up (toward less privacy claimed), rationals are

@@ -60,7 +60,7 @@ class PrivacyFilter(Record[Spent], Generic[Spent]):
         event : Event or mechanism
             The event to come; for a mechanism, its `event()`.
         count : int
-            How often, >= 0, where 0 adds nothing; 1e4 is an int here.
+            Number of times, >= 0; 0 adds nothing. 1e4 counts as an int.
 
         Returns
         -------
@@ -134,7 +134,7 @@ class PrivacyFilter(Record[Spent], Generic[Spent]):
 
 
 def _decimal(value: Fraction, rounding: str = ROUND_FLOOR) -> str:
-    """Return at most 12 digits; of what is left rounded down, of a cost up."""
+    """Return at most 12 digits: a remainder is rounded down, a cost up."""
     context = Context(prec=12, rounding=rounding)
     shown = context.divide(Decimal(value.numerator), Decimal(value.denominator))
     return f"{shown.normalize():f}" if 1e-6 < abs(shown) < 1e12 else f"{shown:g}"

@@ -76,7 +76,7 @@ class ZCDPOdometer(_Odometer[_Running]):
     """A bound on the privacy loss that holds at all times together.
 
     With probability at least 1 - delta the loss never exceeds `epsilon()`, read after
-    every event; so whenever one stops, for whatever reason, the answers so far are
+    every event; so at any stopping time, the answers so far are
     (epsilon(), delta)-private. It is above an accountant's epsilon, which holds for
     events whose number was fixed in advance.
 

@@ -54,7 +54,7 @@ class Bounds(NamedTuple):
     estimate : float
         A number between them, mostly far closer to the truth than they are.
     certificate : Certificate
-        How the bounds were got: a string, "closed form", "contour" (the integral of
+        How the bounds were found: a string, "closed form", "contour" (the integral of
         docs/proofs/numerical_accounting.md), "atoms" (sums of losses in cells of any
         width), "sum" (over all sums of losses), "two laws" (if only bounds are known
         for a step) or "chernoff" (the bound of Renyi divergences, if all others are

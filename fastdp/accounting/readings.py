@@ -307,7 +307,7 @@ def largest_kl_divergence(epsilon: Real) -> float:
 
     In nats, between the outputs of a pure epsilon mechanism on two neighboring
     datasets; for rho-zero-concentrated privacy it is rho itself. Divergences add up
-    under composition. They imply no (epsilon, delta) that is worth having, so there is
+    under composition. They imply no useful (epsilon, delta), so there is
     no accountant for them.
 
     Parameters

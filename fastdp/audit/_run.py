@@ -206,7 +206,7 @@ def _least(claims: Sequence[PrivacyClaim], level: float) -> int:
 
 
 def _require_enough(n: int, claims: Sequence[PrivacyClaim], level: float) -> None:
-    """Refuse draws that cannot refute a claim, whatever the mechanism does."""
+    """Refuse draws that cannot refute a claim about any mechanism."""
     if not claims:
         return
     least = _least(claims, level)

@@ -2,7 +2,7 @@
 
 Both inputs are called in pairs whose order is a fair coin, and calls with one input are
 compared in consecutive pairs. If time reveals nothing, each call of a pair is the
-slower one with probability 1/2, whatever else the machine does.
+slower one with probability 1/2, under any load of the machine.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ _NUMBER = r"^ *[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 
 
 class TextSource:
-    """A file with a header; every cell is read as bytes, whatever it contains.
+    """A file with a header; every cell is read as bytes.
 
     A row with too few or too many cells still counts as a row, since the number
     of rows is public; all its wanted cells are null. The parser passes the text of such

@@ -188,7 +188,7 @@ def _checked(names: list[str], clients: _clients.Clients, source: _files.Source)
 class _Collection:
     """The steps from a source to a sink, and the buffered reports.
 
-    Reports are written in groups of a fixed size, whatever batches the reader yields.
+    Reports are written in groups of a fixed size, for any batches of the reader.
     """
 
     def __init__(

@@ -143,7 +143,7 @@ def load() -> Mapping[str, npt.NDArray[np.int64]]:
 def count(columns: Mapping[str, npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
     """Count the person-years in each cell of the public domain.
 
-    Every record falls in exactly one cell, whatever its values are, so adding or
+    Every record, with any values, falls in exactly one cell, so adding or
     removing one changes the table by exactly 1 in L1.
 
     Returns

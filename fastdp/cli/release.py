@@ -268,7 +268,7 @@ def _require_distinct(arguments: argparse.Namespace) -> None:
 class _Release:
     """The steps from a source to a sink, and the buffers between them.
 
-    Rows are written in groups of a fixed size, whatever batches the reader yields.
+    Rows are written in groups of a fixed size, for any batches of the reader.
     """
 
     def __init__(

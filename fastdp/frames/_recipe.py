@@ -104,7 +104,7 @@ class Recipe:
         Numbers become multiples of 2**-bits of half the width of their bounds; one that
         is missing becomes the integer `absent`, which is added to nothing.
     text : frozenset of str
-        Columns that are compared as text, whatever they are encoded by.
+        Columns that are compared as text, in any encoding.
     hash : str
         One of `HASHES`.
     long : frozenset of str

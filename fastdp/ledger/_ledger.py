@@ -82,7 +82,7 @@ class Ledger(Opened):
 
         Privacy
         -------
-        That of `mechanism.event()`, for whatever number of attempts, crashes and
+        That of `mechanism.event()`, for any number of attempts, crashes and
         readers (docs/proofs/ledger.md); a second attempt after a crash adds a distance
         that the budget states, or pays again. Timing class T0.
         """
@@ -322,9 +322,9 @@ class Ledger(Opened):
     ) -> tuple[Receipt, ...]:
         """Charge for a release outside of the ledger, once for the label.
 
-        For stateful mechanisms (a `SparseVector`) and for whatever the ledger cannot
-        draw by itself: charge, then use. What came of it is not stored, so the label
-        cannot be used again.
+        For stateful mechanisms (a `SparseVector`) and for all answers that the ledger
+        cannot draw by itself: charge, then use. What came of it is not stored, so the
+        label cannot be used again.
 
         Parameters
         ----------

@@ -74,7 +74,7 @@ class PATEDivergence(Mechanism):
     >>> round(m.divergence(), 4) < 0.08
     True
     >>> votes = np.array([[200, 20, 30]] * 50)
-    >>> (m.release(votes) * 2**20).is_integer()  # whatever the noise is
+    >>> (m.release(votes) * 2**20).is_integer()  # for any noise
     True
     """
 

@@ -417,7 +417,7 @@ def histogram(
 
     Privacy
     -------
-    As in `count`: a record is in one bin, whatever the number of bins. Groups that
+    As in `count`: a record is in one bin, for any number of bins. Groups that
     nobody listed take half of the budget. Exact. Timing class T0.
 
     Examples

@@ -200,7 +200,7 @@ def vote_rows(votes: _Array, dimensions: int) -> _Array:
 
 
 def clamped_votes(rows: _Array) -> npt.NDArray[np.int64]:
-    """Return votes clamped to [0, MOST_VOTES], whatever their integer dtype."""
+    """Return votes clamped to [0, MOST_VOTES], for any integer dtype."""
     if rows.dtype.kind == "u":  # in their own dtype: int64 would wrap
         top = np.uint64(MOST_VOTES)
         return np.minimum(rows.astype(np.uint64), top).astype(np.int64)

@@ -64,7 +64,7 @@ class _Race(Selection):
         -------
         As `event(rows=...)` states. Exact. Timing class T2, as in
         `ExponentialMechanism.select`. For permute-and-flip, an exact step is needed
-        with a probability of at most 2**-48 a candidate, whatever the scores are
+        with a probability of at most 2**-48 a candidate, for all scores
         (docs/proofs/selection.md has the bound for races).
         """
         check_stream(stream)

@@ -300,7 +300,7 @@ class ExponentialMechanism(Selection):
         As `event(k=k, rows=...)` states. Exact. Timing class T2: independent of scores,
         weights and choices, except for rare cases that an exact step settles: words
         near a boundary, and for one choice both tries rejected (at most 2**-41.4 for
-        10**6 candidates, whatever the scores and weights). docs/proofs/selection.md
+        10**6 candidates, for all scores and weights). docs/proofs/selection.md
         bounds their probability. For several choices, memory addresses depend on them.
         The interpreter converts `weights` that are Python objects.
         """

@@ -275,7 +275,7 @@ class SparseVector(Remembering):
 
         Privacy
         -------
-        Part of what `event` states, for whatever number of calls. Exact. Timing class
+        Part of the guarantee of `event`, for any number of calls. Exact. Timing class
         T1: independent of the values, but through the answers (Python ints apart,
         whose conversion is the interpreter's).
         """

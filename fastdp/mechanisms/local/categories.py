@@ -81,7 +81,7 @@ class Categories:
         return ("categories", self.names), ("other", other)
 
     def places_of(self, name: str, values: Any) -> tuple[Any, Leave]:
-        """Return the places of values, -1 for those that are no names; and their kind.
+        """Return the places of values (-1 if a value is not a name) and their kind.
 
         Raises
         ------

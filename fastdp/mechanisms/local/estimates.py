@@ -195,7 +195,7 @@ class FrequencyEstimate(ValueEstimate):
     """Unbiased number of users of each category, with its standard error.
 
     Made by the `estimate` methods of local mechanisms and aggregators. Exact in
-    expectation over the mechanism's randomness, whatever the users' values are, up to
+    expectation over the mechanism's randomness, for all values of the users, up to
     the rounding of doubles; single counts may be negative or above `users`.
 
     Parameters
@@ -267,7 +267,7 @@ class MeanEstimate:
     """Unbiased mean of the users' numbers, with its standard error.
 
     Made by the `estimate` method of `LocalMean` and its aggregators. It is unbiased
-    over the mechanism's randomness, whatever the numbers are, except for their
+    over the mechanism's randomness, for all numbers, except for their
     rounding to 2**-31 of the bounds' width. It may lie beyond the bounds.
 
     Parameters

@@ -28,7 +28,7 @@ def bound_contributions(
     """Return a mask of the records that are kept under limits for each user.
 
     A uniform subset of a user's distinct keys is kept, and a uniform subset of the
-    records of each key, whatever the order and the values of the records are.
+    records of each key, for all orders and values of the records.
 
     Parameters
     ----------

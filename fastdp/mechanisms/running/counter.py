@@ -42,7 +42,7 @@ class Counter(Running):
     bands, buffers
         As in `PrefixSums`.
     events_per_unit : int
-        Number of events of one individual, in whatever steps.
+        Number of events of one individual, in any steps.
 
     Privacy
     -------
