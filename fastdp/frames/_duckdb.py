@@ -123,7 +123,9 @@ class DuckDB(Engine):
     def empty(self, names: Sequence[str]) -> str:
         """Make an empty table with these columns of the source; return its name."""
         # From the types alone: a query on a stream would read it.
-        columns = [f"{self.dialect.quoted(name)} {self.types[name]}" for name in names]
+        # A count of all records reads no column, and each table needs one.
+        listed = [f"{self.dialect.quoted(name)} {self.types[name]}" for name in names]
+        columns = listed or ["nothing boolean"]
         with self._constant_messages("source"):
             self._connection.execute(
                 f"create temp table no_rows ({', '.join(columns)})"

@@ -243,3 +243,15 @@ def test_keys_of_every_type(ledger: Any, ran: list[bool], case: str) -> None:
     assert (first.replayed, again.replayed) == (False, True)
     assert again.table().equals(first.table())
     assert ran == [False, True]
+
+
+def test_a_count_of_all_records_is_replayed(tmp_path: Path) -> None:
+    """It reads no column, and no engine has tables without one."""
+    table = pa.table({"a": pa.array(range(5))})
+    with fastdp.ledger.create(str(tmp_path / "year.db")) as book:
+        book.add_budget("b", accounting.PureFilter(2), unit="row")
+        plan = Plan(unit="row", count=True, epsilon=1)
+        charge: dict[str, Any] = {"ledger": book, "budgets": ["b"], "label": "a"}
+        first, again = (plan.release(table, **charge) for _ in range(2))
+    assert (first.replayed, again.replayed) == (False, True)
+    assert first.value == again.value
