@@ -187,6 +187,13 @@ def test_ratios_too_large_for_cells_are_refused_by_them(steps, delta):
     assert found.lower < found.upper < found.lower * (1 + 1e-6)
 
 
+def test_no_planned_value_of_light_ratios_is_zero():
+    """Products of masses and values underflowed, and the plan took ln 0."""
+    light = np.geomspace(1e-300, 1, 2000)
+    value, _ = allocation._thinned(allocation.Ratios(light, light, 0.0, 0.0))
+    assert value[0] >= light[0]
+
+
 # ---- the transform -------------------------------------------------------------------
 
 

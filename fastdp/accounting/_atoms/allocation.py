@@ -300,4 +300,5 @@ def _thinned(found: Ratios) -> tuple[Floats, Floats]:
         return value, mass
     first = np.unique(np.linspace(0, value.size, _FEW + 1).astype(int)[:-1])
     some = np.add.reduceat(mass, first)
-    return np.add.reduceat(mass * value, first) / some, some
+    mean = np.add.reduceat(mass * value, first) / some
+    return np.maximum(mean, value[first]), some  # products may underflow to 0
