@@ -193,3 +193,15 @@ def test_what_the_theorem_does_not_cover_is_refused(wrong, match):
     fastdp.SinhNormal(**usual)
     with pytest.raises(ParameterError, match=match):
         fastdp.SinhNormal(**{**usual, **wrong})
+
+
+@pytest.mark.parametrize(("rho", "omega"), [(32, 9), (Fraction(1, 10), 1), (0.004, 10)])
+def test_calibration_refuses_by_the_names_that_were_given(rho, omega):
+    with pytest.raises(ParameterError, match="rho must be below 16 entries"):
+        fastdp.SinhNormal.from_tcdp(rho=rho, omega=omega, sensitivity=1, entries=2)
+
+
+def test_a_fraction_that_no_accountant_takes_is_refused():
+    long = 1 + Fraction(1, 10**400)
+    with pytest.raises(ParameterError, match="at most 2200 bits"):
+        fastdp.SinhNormal(5, shape=50, sensitivity=long, entries=1)

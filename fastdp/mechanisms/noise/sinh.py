@@ -121,6 +121,7 @@ class SinhNormal(Mechanism):
             _relation=relation,
             _sensitivity=moved,
         )
+        self.event()  # refuses fractions that are too long for an accountant
 
     @classmethod
     def from_tcdp(
@@ -137,7 +138,7 @@ class SinhNormal(Mechanism):
         Parameters
         ----------
         rho, omega : int, float, Fraction or Decimal
-            Parameters of one release; rho < 16 `entries`, omega > 1 and omega**2 rho >=
+            Parameters of one release; rho < 16 `entries`, omega > 1 and omega**2 rho >
             `entries`/4.
         sensitivity, entries, neighboring_relation
             As of the class.
@@ -151,6 +152,11 @@ class SinhNormal(Mechanism):
         most = _validate.positive("omega", omega)
         moved = _validate.positive("sensitivity", sensitivity)
         count = _validate.integer("entries", entries, 1, 2**62)
+        if wanted >= 16 * count or most <= 1 or 4 * most**2 * wanted <= count:
+            raise ParameterError(
+                "rho must be below 16 entries and above entries/(4 omega**2), and "
+                "omega above 1: no guarantee is known otherwise"
+            )
         root = sqrt_up(8 * count * moved**2 / wanted)
         return cls(
             Fraction(_validate.float_up(root)),
