@@ -316,18 +316,24 @@ def _law(m: ClippedSum) -> DiscreteGaussian | DiscreteLaplace:
     return DiscreteLaplace(event.scale, **known)
 
 
-def _fact(value: Any) -> Any:
-    """Return a parameter as JSON types."""
+def _fact(value: Any, *, foreign: bool = False) -> Any:
+    """Return a parameter as JSON types; by its type if a foreign model has no other."""
     if isinstance(value, Rows):
         return repr(value)
     if hasattr(value, "fit"):  # a model of another library
         own = value.get_params() if hasattr(value, "get_params") else {}
-        return [type(value).__qualname__, _fact([list(pair) for pair in own.items()])]
+        facts = [[name, _fact(part, foreign=True)] for name, part in own.items()]
+        return [type(value).__qualname__, facts]
     if isinstance(value, np.ndarray):
         value = value.tolist()
     if isinstance(value, (list, tuple)):
-        return [_fact(part) for part in value]
-    return as_term(value)
+        return [_fact(part, foreign=foreign) for part in value]
+    try:
+        return as_term(value)
+    except (DTypeError, ParameterError):  # a generator, a function, NaN
+        if foreign:
+            return type(value).__qualname__
+        raise
 
 
 @functools.lru_cache(maxsize=256)

@@ -360,6 +360,18 @@ def test_a_label_is_one_model_and_one_charge(made, tmp_path):
             fitted(made().set_params(**person, epsilon=0.5), HOSTILE, **about)
 
 
+def test_a_teacher_may_have_any_parameters_in_a_ledger(tmp_path):
+    class Tuned(Majority):
+        def get_params(self):
+            return {"missing": NAN, "rng": np.random.RandomState(1), "steps": [len]}
+
+    model = voting().set_params(teacher=Tuned(), unit=fastdp.Rows("person"))
+    with fastdp.ledger.create(tmp_path / "ledger.db") as ledger:
+        ledger.add_budget("b", accounting.PureFilter(epsilon=1), unit="person")
+        fitted(model, HOSTILE, ledger=ledger, label="model", budgets="b")
+        assert len(ledger.labels()) == 1
+
+
 @pytest.mark.parametrize(
     ("made", "wrong", "error", "match"),
     [
