@@ -502,7 +502,7 @@ WAYS_OUT: dict[str, tuple[dict[str, Any], str, dict[str, Any]]] = {
     ),
     "unlisted groups and no delta": (
         {"by": "region", "count": True, **ROW},
-        "to show one takes a delta; or list the public groups in keys",
+        "which groups occur is data; or list the public groups in keys",
         {"by": "region", "count": True, "keys": REGIONS, **ROW},
     ),
     "an unknown column": (
@@ -512,7 +512,7 @@ WAYS_OUT: dict[str, tuple[dict[str, Any], str, dict[str, Any]]] = {
     ),
     "no statistic": (
         ROW,
-        "ask for at least one of count, units, sum, mean, variance, std, median, quant",
+        "give at least one of count, units, sum, mean, variance, std, median, quant",
         {"units": True, **ROW},
     ),
 }
@@ -534,10 +534,12 @@ def test_limits_and_indexes_and_frames_of_no_rows_yet(df: Any) -> None:
     assert plan.check(df).kept[1, 2] == 0.5  # of each person's four records
     moved = df["region"][::-1]
     words: dict[str, Any] = {"keys": REGIONS, **ROW}
-    with pytest.raises(ParameterError, match=r"x and by must have one index.*to_numpy"):
+    with pytest.raises(
+        ParameterError, match=r"x and by must have the same index.*to_numpy"
+    ):
         fastdp.count(df["id"], by=moved, **words)
     assert fastdp.count(df["id"], by=moved.to_numpy(), **words).groups()
     lazy = pytest.importorskip("polars").from_pandas(df).lazy()
-    with pytest.raises(DTypeError, match="a LazyFrame is a plan: collect it"):
+    with pytest.raises(DTypeError, match="got a LazyFrame: collect it first"):
         plan.release(lazy)
     assert plan.release(lazy.collect()).groups()
