@@ -28,7 +28,6 @@ ZIG = (sys.executable, "-m", "ziglang", "cc", "-fno-sanitize=undefined", "-targe
 COMPILERS = {
     "x86_64-gcc": ("gcc",),
     "x86_64-zig": (*ZIG, "x86_64-linux-musl"),
-    "aarch64-gcc": ("aarch64-linux-gnu-gcc",),
     "aarch64-zig": (*ZIG, "aarch64-linux-musl"),
 }
 #: Mask of the processor's features (csrc/base/cpu.h), cipher (fdp_cipher_t).
@@ -64,34 +63,46 @@ def program(request: pytest.FixtureRequest, tmp_path_factory) -> tuple[str, Path
     return found, out
 
 
-def path(program: tuple[str, Path], *arguments: object) -> tuple[str, str]:
-    """Return the digest of the blocks that run, in order, and what is printed."""
+def path(program: tuple[str, Path], *arguments: object) -> str:
+    """Return the digest of the blocks that run, in order."""
     found, binary = program
     # QEMU writes "Trace 0: 0x7f... [.../ADDRESS/...] name" for each block.
-    hashed = ("sh", "-c", "cut -d/ -f2 | sha256sum")
+    hashed = ("sh", "-c", "grep ^Trace | cut -d/ -f2 | sha256sum")
     log = binary.with_name("log")
     command = [found, "-d", "exec,nochain", "-D", str(log), str(binary)]
     ran = subprocess.run(
         [*command, *map(str, arguments)], check=True, capture_output=True, text=True
     )
+    if ran.stdout == "absent\n":
+        pytest.skip("this level is not on this processor")
+    assert ran.stdout.endswith("done\n")
     assert log.stat().st_size > 10**6
     with log.open() as lines:
         digest = subprocess.run(hashed, stdin=lines, check=True, capture_output=True)
     log.unlink()
-    return digest.stdout.decode(), ran.stdout
+    return digest.stdout.decode()
+
+
+def common(program: tuple[str, Path], one: tuple, other: tuple, runs: int = 6) -> set:
+    """Return the paths that both calls take, as soon as there is one.
+
+    The emulator itself sometimes runs a block of its own start again. A branch on a
+    secret leaves nothing in common, however often both calls run.
+    """
+    paths: tuple[set, set] = (set(), set())
+    for _ in range(runs):
+        paths[0].add(path(program, *one))
+        paths[1].add(path(program, *other))
+        if both := paths[0] & paths[1]:
+            return both
+    return set()
 
 
 @pytest.mark.parametrize("level", LEVELS)
 def test_secrets_do_not_choose_what_runs(program: tuple[str, Path], level: str) -> None:
-    mask, cipher = LEVELS[level]
-    first, said = path(program, mask, cipher, 1)
-    if said == "absent\n":
-        pytest.skip(f"{level} is not on this processor")
-    assert said == "done\n"
-    assert path(program, mask, cipher, 2) == (first, said)
+    assert common(program, (*LEVELS[level], 1), (*LEVELS[level], 2))
 
 
 def test_a_branch_is_found(program: tuple[str, Path]) -> None:
     """The program's own branch on one bit of the data."""
-    paths = {path(program, 0, 1, seed, "fault")[0] for seed in (1, 7)}
-    assert len(paths) == 2
+    assert not common(program, (0, 1, 1, "fault"), (0, 1, 7, "fault"), runs=2)
