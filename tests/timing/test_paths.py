@@ -19,6 +19,8 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
+Args = tuple[object, ...]
+
 ROOT = Path(__file__).parents[2]
 FLAGS = (
     *("-std=c11", "-O3", "-g0", "-D_DEFAULT_SOURCE", "-ffp-contract=fast"),
@@ -48,7 +50,9 @@ def emulator(machine: str) -> str:
 
 
 @pytest.fixture(scope="module", params=COMPILERS)
-def program(request: pytest.FixtureRequest, tmp_path_factory) -> tuple[str, Path]:
+def program(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[str, Path]:
     """The emulator, and paths.c built by a compiler."""
     machine = request.param.partition("-")[0]
     found, compiler = emulator(machine), COMPILERS[request.param]
@@ -83,13 +87,15 @@ def path(program: tuple[str, Path], *arguments: object) -> str:
     return digest.stdout.decode()
 
 
-def common(program: tuple[str, Path], one: tuple, other: tuple, runs: int = 6) -> set:
+def common(
+    program: tuple[str, Path], one: Args, other: Args, runs: int = 6
+) -> set[str]:
     """Return the paths that both calls take, as soon as there is one.
 
     The emulator itself sometimes runs a block of its own start again. A branch on a
     secret leaves nothing in common, however often both calls run.
     """
-    paths: tuple[set, set] = (set(), set())
+    paths: tuple[set[str], set[str]] = (set(), set())
     for _ in range(runs):
         paths[0].add(path(program, *one))
         paths[1].add(path(program, *other))
