@@ -226,8 +226,9 @@ def buffers_for(n: int, count: int, times: int, gap: int) -> Buffers:
     a = 1 / (1 + np.exp(ends))
     w = width / math.pi * a**1.5 * np.sqrt(1 - a)
     start = np.concatenate((np.log(w), ends))
-    found = minimize(error, start, method="L-BFGS-B", options={"maxiter": 100})
-    w, a = _unpacked(found.x)
+    with np.errstate(all="ignore"):  # an eigenvalue may round to 1 on the way
+        found = minimize(error, start, method="L-BFGS-B", options={"maxiter": 100}).x
+    w, a = _unpacked(found if np.isfinite(found).all() else start)
     one = 2**BITS
     rates = np.clip(np.floor(a * one), 1, one - 1).astype(np.int64)
     weights = np.clip(np.floor(w * one), 1, one).astype(np.int64)
