@@ -284,9 +284,10 @@ class Release:
         column : str
             One of `Plan.columns`.
         other : Release or tuple
-            Another release, with draws of its own, whose same groups are taken off, or
-            one of `groups`, which is taken off all groups. Only the noise of groups
-            and of releases that were drawn separately is independent.
+            Another release with its own draws, whose value for the same group is
+            subtracted; or one of `groups`, which is subtracted from every group. The
+            noise of two groups is independent, and so is that of two releases with
+            separate draws.
         level : float, optional
             As for `interval`.
 

@@ -134,12 +134,12 @@ class PoissonSampledEvent(_SampledEvent):
     event : Event
         What is done with the sample.
     neighboring_relation : NeighboringRelation, optional
-        What the whole is read for; by default the relation of `event`. For
-        `REPLACE_ONE` and `REPLACE_SPECIAL` state `event` for `ADD_OR_REMOVE_ONE`, what
-        one record more in the sample changes: of an event for another relation nothing
-        is known that hides whether the record was in the sample, and only its delta
-        is amplified. `REPLACE_SPECIAL` over such an event is for mechanisms that treat
-        a sample with the special record as they treat it without.
+        Relation of the result; by default that of `event`. For `REPLACE_ONE` and
+        `REPLACE_SPECIAL`, give `event` for `ADD_OR_REMOVE_ONE`: its cost when the
+        sample has one record more. An event for any other relation may show whether
+        a record was in the sample, so only its delta is amplified. Use
+        `REPLACE_SPECIAL` over such an event only if the mechanism treats a sample
+        with the special record as it treats the sample without it.
     largest_batch : int, optional
         A larger sample is cut to this number of records, >= 1: to a uniform subset, or
         to the first ones in a public order. That is no post-processing: a record may
@@ -256,7 +256,7 @@ class SampledWithoutReplacementEvent(_SampledEvent):
         What is done with the sample. Replacing a record of the sample counts: an event
         for `ADD_OR_REMOVE_ONE` is taken twice, as a removal and an addition.
     neighboring_relation : NeighboringRelation, optional
-        What the whole is read for; by default the relation of `event`. For
+        Relation of the result; by default that of `event`. For
         `ADD_OR_REMOVE_ONE` the larger of two datasets has at least
         `source_dataset_size` records.
     """
@@ -288,7 +288,7 @@ class SampledWithReplacementEvent(_SampledEvent):
         What is done with the sample. Replacing a record of the sample counts: an event
         for `ADD_OR_REMOVE_ONE` is taken twice, as a removal and an addition.
     neighboring_relation : NeighboringRelation, optional
-        What the whole is read for; by default the relation of `event`. For
+        Relation of the result; by default that of `event`. For
         `ADD_OR_REMOVE_ONE` the larger of two datasets has at least
         `source_dataset_size` records.
     """
