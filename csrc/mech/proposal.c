@@ -24,7 +24,7 @@
 
 #define TRIES 2
 #define FEW (FDP_SHORT / FDP_NODE) /* nodes of a short row */
-#define WORDS (2 * TRIES) /* for each try: a point and an acceptance */
+#define WORDS (2 * TRIES) /* a try takes two words: one for a point, one to accept it */
 #define GROUP (FDP_POWERS / TRIES) /* rows that are accepted together */
 #define PARTS 3           /* arrays of a candidate: score, base weight, its exponent */
 #define NO_EXPONENT -0x1p17 /* exponent of a weight of 0 */

@@ -155,7 +155,7 @@ def shapes(n: int) -> dict[str, np.ndarray[Any, Any]]:
     }
 
 
-#: Releases of each case.
+#: Number of releases for each case.
 RUNS = 10_000
 
 
