@@ -31,7 +31,13 @@ def steps() -> Iterator[Line]:
     """Yield a step of DP-FTRL's noise beside numpy's passes."""
     d, bands = 1_000_000, 32
     p = fastdp.PrefixSums.from_rho(
-        0.5, radius=1.0, dimension=d, steps=2**20, strategy="banded", bands=bands
+        0.5,
+        radius=1.0,
+        dimension=d,
+        steps=2**20,
+        strategy="banded",
+        bands=bands,
+        participations=1,
     )
     row = _GENERATOR.normal(size=(1, d))
     kept = _GENERATOR.normal(size=(bands - 1, d))

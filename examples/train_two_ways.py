@@ -95,7 +95,9 @@ def dp_sgd(
     step: Event = accounting.PoissonSampledEvent(batch / n, total.event())
     count = plan.steps
     if plan.sampling == "allocated":
-        step = accounting.RandomAllocationEvent(steps=n // batch, event=total.event())
+        step = accounting.RandomAllocationEvent(
+            steps=n // batch, event=total.event(), selected=1
+        )
         count //= step.steps
     accountant = accounting.PLDAccountant().compose(step, count)
     return np.array(path), accountant.epsilon(plan.delta)

@@ -220,7 +220,7 @@ class GradientSum(Mechanism):
                 "allocation is known only for it"
             )
         return RandomAllocationEvent(
-            steps=_validate.integer(name, given, 1), event=step
+            steps=_validate.integer(name, given, 1), event=step, selected=1
         )
 
     def accumulator(self) -> GradientAccumulator:

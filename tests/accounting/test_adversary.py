@@ -429,7 +429,9 @@ CASES = {
         (
             epochs(*ANSWERS, 3, 8)[::2],
             3,
-            RandomAllocationEvent(steps=3, event=PureDPEvent(Fraction(1.0987))),
+            RandomAllocationEvent(
+                steps=3, event=PureDPEvent(Fraction(1.0987)), selected=1
+            ),
         ),
         (choices(0.5), 1, choice("0.5")),
     ],
@@ -437,7 +439,9 @@ CASES = {
         (
             epochs(*ANSWERS, 4, 6)[1::2],
             2,
-            RandomAllocationEvent(steps=4, event=PureDPEvent(Fraction(1.0987))),
+            RandomAllocationEvent(
+                steps=4, event=PureDPEvent(Fraction(1.0987)), selected=1
+            ),
         ),
         (gaussian(1, 400), 1, noise(1)),
     ],
@@ -600,7 +604,7 @@ def test_one_fixed_choice_is_found(monkeypatch):
 
 def test_an_epoch_of_more_steps_is_found():
     parts = CASES["allocated epochs"]()[:1]
-    wrong = RandomAllocationEvent(steps=4, event=parts[0][2].event)
+    wrong = RandomAllocationEvent(steps=4, event=parts[0][2].event, selected=1)
     assert excess([(parts[0][0], 3, wrong)], PLDAccountant) > 1e-2
 
 

@@ -47,7 +47,7 @@ P, Q = np.array([0.6, 0.3, 0.1]), np.array([0.2, 0.3, 0.5])
 
 
 def epoch(steps, event):
-    return RandomAllocationEvent(steps=steps, event=event)
+    return RandomAllocationEvent(steps=steps, event=event, selected=1)
 
 
 def gaussian(sigma):

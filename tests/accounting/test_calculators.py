@@ -66,12 +66,14 @@ def tree_nodes(n):
 
 
 def test_published_figures():
-    assert matrix_mechanism("square_root", 1024).sensitivity ** 2 == pytest.approx(
-        3.27255, abs=1e-5
-    )
+    assert matrix_mechanism(
+        "square_root", 1024, participations=1
+    ).sensitivity ** 2 == pytest.approx(3.27255, abs=1e-5)
     several = matrix_mechanism("square_root", 1000, participations=10, separation=100)
     assert several.sensitivity == pytest.approx(9.154043, abs=1e-6)
-    assert matrix_mechanism("tree", 1024).sensitivity ** 2 == pytest.approx(11)
+    assert matrix_mechanism(
+        "tree", 1024, participations=1
+    ).sensitivity ** 2 == pytest.approx(11)
 
 
 @pytest.mark.parametrize("strategy", ["independent", "square_root", "banded"])
@@ -130,7 +132,10 @@ def test_any_matrix(seed):
 
 def test_error_beside_cost():
     n = 256
-    plans = {s: matrix_mechanism(s, n) for s in ["independent", "tree", "square_root"]}
+    plans = {
+        s: matrix_mechanism(s, n, participations=1)
+        for s in ["independent", "tree", "square_root"]
+    }
     errors = [plans[s].largest_error for s in ["square_root", "tree", "independent"]]
     assert errors == sorted(errors)
     plan = plans["square_root"]
@@ -158,12 +163,12 @@ def test_error_beside_cost():
 )
 def test_matrix_refusals(arguments, options, message):
     with pytest.raises(ParameterError, match=message):
-        matrix_mechanism(*arguments, **options)
+        matrix_mechanism(*arguments, **{"participations": 1, **options})
 
 
 def test_matrix_types():
     with pytest.raises(ParameterError, match="neighboring_relation must be"):
-        matrix_mechanism("tree", 4).event(
+        matrix_mechanism("tree", 4, participations=1).event(
             1, neighboring_relation=NeighboringRelation.ADD_OR_REMOVE_ONE
         )
     with pytest.raises(DTypeError, match="matrix must be real numbers in two"):
@@ -327,7 +332,7 @@ def test_a_record_that_moves_between_teachers_changes_two_votes():
         lambda **options: pate("laplace", 20, **options),
         lambda **options: pate("gaussian", 20, **options),
         lambda **options: subsample_and_aggregate(
-            blocks=4, low=0, high=1, epsilon=1, **options
+            blocks=4, low=0, high=1, epsilon=1, **options, copies=1
         ),
     ],
 )
@@ -359,11 +364,13 @@ def test_a_record_that_moves_between_blocks_changes_two():
     )
     replace = NeighboringRelation.REPLACE_ONE
     setting = {"neighboring_relation": replace, "assignment": "key"}
-    plan = subsample_and_aggregate(blocks=4, low=0, high=1, epsilon=1, **setting)
+    plan = subsample_and_aggregate(
+        blocks=4, low=0, high=1, epsilon=1, **setting, copies=1
+    )
     assert largest == plan.sensitivity == plan.event.sensitivity == Fraction(1, 2)
     by_place = {"neighboring_relation": replace, "assignment": "place"}
     assert subsample_and_aggregate(
-        blocks=4, low=0, high=1, epsilon=1, **by_place
+        blocks=4, low=0, high=1, epsilon=1, **by_place, copies=1
     ).sensitivity == Fraction(1, 4)
     # never more than all blocks
     whole = subsample_and_aggregate(
@@ -507,7 +514,7 @@ def test_subsample_and_aggregate():
     assert plan.scale == Fraction(4, 5)
     assert plan.event == LaplaceEvent(sensitivity=Fraction(2, 5), scale=Fraction(4, 5))
     with pytest.raises(ParameterError, match="low must be < high"):
-        subsample_and_aggregate(blocks=20, low=1, high=1, epsilon=0.5)
+        subsample_and_aggregate(blocks=20, low=1, high=1, epsilon=0.5, copies=1)
     with pytest.raises(ParameterError, match="copies must be in"):
         subsample_and_aggregate(blocks=20, low=0, high=1, epsilon=0.5, copies=21)
 

@@ -245,9 +245,9 @@ def test_allocated_epochs_are_of_whole_steps_and_may_be_cut_short():
     one = GaussianEvent(sensitivity=1, sigma=2)
     step = PoissonSampledEvent(Fraction(1, 4), one)
     rest = PoissonSampledEvent(
-        Fraction(3, 4), RandomAllocationEvent(steps=3, event=one)
+        Fraction(3, 4), RandomAllocationEvent(steps=3, event=one, selected=1)
     )
-    epoch = RandomAllocationEvent(steps=4, event=one)
+    epoch = RandomAllocationEvent(steps=4, event=one, selected=1)
     for steps, parts in (
         (1, [(step, 1)]),
         (3, [(rest, 1)]),

@@ -32,10 +32,10 @@ LAST = {"last_iterate_only": True}
 def test_one_pass_of_sgd(n, t):
     # Feldman, Mironov, Talwar and Thakurta 2018: 2 a L^2/(sigma^2 (n - t + 1))
     setting = {"sigma": 3, "step_size": 0.25, "lipschitz": 2, "smoothness": 4}
-    event = noisy_sgd(n, record=t, **setting, **LAST)
+    event = noisy_sgd(n, record=t, **setting, **LAST, passes=1)
     square = Fraction(2 * 2 * 2 * 2, 9 * (n - t + 1))
     assert square <= event.mu**2 <= square * (1 + Fraction(1, 10**20))
-    assert noisy_sgd(n, **setting, **LAST).mu == Fraction(4, 3)
+    assert noisy_sgd(n, **setting, **LAST, passes=1).mu == Fraction(4, 3)
 
 
 @pytest.mark.parametrize("steps", [1, 2, 10, 300])
@@ -353,6 +353,6 @@ def test_types():
         contractive_iteration(shifts="1", sigmas=[1], **LAST)
     setting = {"sigma": 1, "step_size": 1, "lipschitz": 1, "smoothness": 1}
     with pytest.raises(ParameterError, match="record must be in"):
-        noisy_sgd(5, record=6, **setting, **LAST)
+        noisy_sgd(5, record=6, **setting, **LAST, passes=1)
     with pytest.raises(ParameterError, match=r"records \* passes must be <= 100000"):
-        noisy_sgd(10**6, **setting, **LAST)
+        noisy_sgd(10**6, **setting, **LAST, passes=1)

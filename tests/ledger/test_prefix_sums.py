@@ -31,7 +31,7 @@ D = 3
 
 
 def new(kind="tree", steps=37, **options):
-    given = {"strategy": kind, **KINDS[kind], **options}
+    given = {"strategy": kind, "participations": 1, **KINDS[kind], **options}
     return fastdp.PrefixSums(sigma=30, radius=2, dimension=D, steps=steps, **given)
 
 
@@ -122,7 +122,7 @@ def test_what_is_refused(memory):
     with pytest.raises(DTypeError, match="must be a Counter, got PrefixSums"):
         memory.counter(new(), label="x", budgets="all")
     large = fastdp.PrefixSums(
-        sigma=1, radius=1, dimension=2**20, steps=100, strategy="tree"
+        sigma=1, radius=1, dimension=2**20, steps=100, strategy="tree", participations=1
     )
     with pytest.raises(ParameterError, match="at most 67108864 bytes"):
         memory.prefix_sums(large, label="x", budgets="all")

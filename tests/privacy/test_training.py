@@ -249,7 +249,9 @@ def test_sampled_batches_have_their_event():
     m = GradientSum(sigma=1, radius=1, shapes=[(3,)])
     rate = {"sampling_probability": 0.25}
     assert m.sampled_event(**rate) == PoissonSampledEvent(0.25, m.event())
-    assert m.sampled_event(steps=8) == RandomAllocationEvent(steps=8, event=m.event())
+    assert m.sampled_event(steps=8) == RandomAllocationEvent(
+        steps=8, event=m.event(), selected=1
+    )
     other = GradientSum(sigma=1, radius=1, shapes=[(3,)], neighboring_relation=R)
     assert other.sampled_event(**rate) == PoissonSampledEvent(
         0.25, m.event(), neighboring_relation=R

@@ -580,6 +580,7 @@ count = 3
 [[events]]
 type = "NoisySGD"
 records = 1000
+passes = 1
 sigma = 2
 step_size = 0.1
 lipschitz = 1
@@ -602,6 +603,7 @@ def test_shuffled_reports_and_noisy_iterations_are_those_of_the_functions(
         lipschitz=1,
         smoothness=1,
         last_iterate_only=True,
+        passes=1,
     )
     account, _ = _account_file.read(Path(write(SHUFFLED)))
     assert [(e.event, e.count) for e in account.entries] == [(shuffled, 3), (last, 1)]
@@ -649,6 +651,7 @@ def test_iterations_with_lists_and_what_is_solved_for_in_them(ask: Any) -> None:
         lipschitz=1,
         smoothness=1,
         last_iterate_only=True,
+        passes=1,
     )
     assert 5.99 < accountant.compose(last).epsilon(Fraction(1, 10**6)) <= 6
 

@@ -80,7 +80,9 @@ EVENTS = [
         largest_batch=20,
         records=1000,
     ),
-    RandomAllocationEvent(steps=10, event=GaussianEvent(sensitivity=1, sigma=2)),
+    RandomAllocationEvent(
+        steps=10, event=GaussianEvent(sensitivity=1, sigma=2), selected=1
+    ),
     RandomAllocationEvent(
         steps=10, selected=3, event=GaussianEvent(sensitivity=1, sigma=2)
     ),

@@ -19,8 +19,8 @@ from fastdp.mechanisms.running._strategies import strategy_of
 from tests.ledger.conftest import memory_ledger
 
 OWN = [
-    optimized_bands(12, bands=4),
-    optimized_bands(12, bands=12),
+    optimized_bands(12, bands=4, participations=1),
+    optimized_bands(12, bands=12, participations=1),
     (1, 1, 1, 1, 1),
     (1.0, 0.5, 0.5, 0.25, 2.0**-20, 0.0),
     (1,),
@@ -72,17 +72,23 @@ def test_coefficients_that_grow_would_be_charged_too_little():
     bound = participation_sensitivity(c, participations=2, separation=1)
     assert moved <= bound**2
     with pytest.raises(ParameterError, match="must not increase"):
-        matrix_mechanism("banded", 3, bands=column.tolist())
+        matrix_mechanism("banded", 3, bands=column.tolist(), participations=1)
 
 
 def test_published_errors_of_optimized_bands():
     """jax-privacy 2.0.0, optimize_banded_toeplitz at 1,024 steps: 6.5470, 4.9946."""
-    bands = optimized_bands(1024, bands=32)
-    plan = matrix_mechanism("banded", 1024, bands=bands)
+    bands = optimized_bands(1024, bands=32, participations=1)
+    plan = matrix_mechanism("banded", 1024, bands=bands, participations=1)
     assert plan.largest_error == pytest.approx(6.5470, abs=5e-5)
     assert plan.mean_error == pytest.approx(4.9946, abs=5e-5)
     p = fastdp.PrefixSums.from_rho(
-        0.5, radius=1, dimension=1, steps=1024, strategy="banded", bands=bands
+        0.5,
+        radius=1,
+        dimension=1,
+        steps=1024,
+        strategy="banded",
+        bands=bands,
+        participations=1,
     )
     worst = max(p.standard_error(t) for t in range(1, 1025))
     assert worst == pytest.approx(plan.largest_error, rel=1e-5)
@@ -93,20 +99,26 @@ def test_published_errors_of_optimized_bands():
     [(1, 1), (2, 2), (3, 2), (100, 7), (1000, 500), (4096, 64), (2**16, 32)],
 )
 def test_optimized_bands_are_bands_and_no_worse_than_the_root(steps, width):
-    bands = optimized_bands(steps, bands=width)
+    bands = optimized_bands(steps, bands=width, participations=1)
     assert len(bands) == width
     assert bands[0] == 1
     assert sorted(bands, reverse=True) == list(bands)
     assert all(c >= 0 and (c * 2**20).is_integer() for c in bands)
-    best = matrix_mechanism("banded", steps, bands=bands).largest_error
-    plain = matrix_mechanism("banded", steps, bands=width).largest_error
+    best = matrix_mechanism(
+        "banded", steps, bands=bands, participations=1
+    ).largest_error
+    plain = matrix_mechanism(
+        "banded", steps, bands=width, participations=1
+    ).largest_error
     assert best <= plain * (1 + 1e-6)
     rng = np.random.default_rng(steps)
     for size in (1e-1, 1e-2):  # nothing near is better
         other = np.array(bands) * (1 + size * rng.normal(size=width))
         other = np.minimum.accumulate(np.clip(other, 0, 1))
         other[0] = 1
-        changed = matrix_mechanism("banded", steps, bands=other).largest_error
+        changed = matrix_mechanism(
+            "banded", steps, bands=other, participations=1
+        ).largest_error
         assert changed >= best * (1 - 1e-6)
 
 
@@ -141,7 +153,7 @@ def test_the_coefficients_are_the_mechanism():
 def test_a_ledger_goes_on_with_the_same_coefficients_alone():
     book = memory_ledger(("all", accounting.ZCDPFilter(1)))
     options = {"steps": 64, "sigma": 30, "strategy": "banded"}
-    bands = optimized_bands(64, bands=4)
+    bands = optimized_bands(64, bands=4, participations=1)
     c = book.counter(
         fastdp.Counter(**options, bands=bands), label="month", budgets="all"
     )
@@ -178,7 +190,7 @@ def test_a_ledger_goes_on_with_the_same_coefficients_alone():
 )
 def test_bad_bands(error, bands):
     with pytest.raises(error, match="bands"):
-        matrix_mechanism("banded", 10, bands=bands)
+        matrix_mechanism("banded", 10, bands=bands, participations=1)
     with pytest.raises(error, match="bands"):
         fastdp.Counter(steps=10, sigma=1, strategy="banded", bands=bands)
 
@@ -186,11 +198,11 @@ def test_bad_bands(error, bands):
 def test_bad_searches():
     for steps, bands in ((0, 1), (10, 11), (10, 0), (2**22, 2049)):
         with pytest.raises(ParameterError):
-            optimized_bands(steps, bands=bands)
+            optimized_bands(steps, bands=bands, participations=1)
     with pytest.raises(DTypeError, match="bands"):
-        optimized_bands(10, bands=2.0)
+        optimized_bands(10, bands=2.0, participations=1)
     with pytest.raises(ParameterError, match="left out with others"):
-        matrix_mechanism("tree", 10, bands=(1, 0.5))
+        matrix_mechanism("tree", 10, bands=(1, 0.5), participations=1)
 
 
 #: Steps, participations, separation, buffers, and the largest error that jax-privacy
@@ -240,6 +252,6 @@ def test_bands_for_a_pattern_overlap_where_it_pays():
     apart = error(optimized_bands(500, bands=50, **pattern))
     near = error(optimized_bands(500, bands=100, **pattern))
     assert near < apart * (1 + 1e-6) < 13.6032
-    assert near < 0.95 * error(optimized_bands(500, bands=100))
+    assert near < 0.95 * error(optimized_bands(500, bands=100, participations=1))
     with pytest.raises(ParameterError, match="separation"):
         optimized_bands(500, bands=100, participations=10)

@@ -201,7 +201,13 @@ def test_running_totals_and_their_plans():
     plans = [
         fastdp.Counter.from_rho(0.5, steps=32, strategy="tree"),
         fastdp.PrefixSums.from_rho(
-            0.5, radius=1, dimension=1, steps=32, strategy="blt", buffers=2
+            0.5,
+            radius=1,
+            dimension=1,
+            steps=32,
+            strategy="blt",
+            buffers=2,
+            participations=1,
         ),
     ]
     (axes,) = plot.prefix_errors(plans).axes

@@ -12,7 +12,7 @@ import pytest
 import fastdp
 import fastdp.testing
 from fastdp import _factors
-from fastdp.accounting.calculators import matrix_mechanism
+from fastdp.accounting.calculators import matrix_mechanism, optimized_bands
 from fastdp.exceptions import BudgetExceededError, DTypeError, ParameterError
 from fastdp.mechanisms.running._strategies import Doubling, strategy_of
 
@@ -206,7 +206,7 @@ def test_doubling_knows_no_horizon():
         fastdp.Counter(steps=4, sigma=1, strategy="doubling", bands=2)
     with pytest.raises(ParameterError, match="strategy must be one of"):
         fastdp.PrefixSums.from_rho(
-            1, radius=1, dimension=1, steps=4, strategy="doubling"
+            1, radius=1, dimension=1, steps=4, strategy="doubling", participations=1
         )
 
 
@@ -244,9 +244,9 @@ def test_the_stated_spread_is_that_of_the_answers(kind):
 )
 def test_published_errors(kind, options, error):
     """At mu = 1 and 1,024 steps: section 3 of the plan, and the mechanism's own."""
-    assert matrix_mechanism(kind, 1024, **options).largest_error == pytest.approx(
-        error, abs=0.006
-    )
+    options = {"participations": 1, **options}
+    plan = matrix_mechanism(kind, 1024, **options)
+    assert plan.largest_error == pytest.approx(error, abs=0.006)
     p = fastdp.PrefixSums.from_rho(
         0.5, radius=1, dimension=1, steps=1024, strategy=kind, **options
     )
@@ -255,10 +255,10 @@ def test_published_errors(kind, options, error):
 
 
 def test_a_tree_is_better_than_its_fewest_nodes():
-    plain = matrix_mechanism("tree", 1024).largest_error
+    plain = matrix_mechanism("tree", 1024, participations=1).largest_error
     assert plain == pytest.approx(10.49, abs=0.005)
     p = fastdp.PrefixSums.from_rho(
-        0.5, radius=1, dimension=1, steps=1024, strategy="tree"
+        0.5, radius=1, dimension=1, steps=1024, strategy="tree", participations=1
     )
     assert max(p.standard_error(t) for t in range(1, 1025)) < 0.77 * plain
     c = fastdp.Counter.from_epsilon(1, steps=1024)
@@ -287,7 +287,7 @@ def test_events_are_of_the_sensitivity(kind):
 def test_rows_move_a_step_by_their_integers_alone():
     """A hostile row's integers have the norm that is charged, whatever floats do."""
     p = fastdp.PrefixSums.from_rho(
-        0.5, radius=1.0, dimension=3, steps=4, strategy="independent"
+        0.5, radius=1.0, dimension=3, steps=4, strategy="independent", participations=1
     )
     rows = np.array([[1e308, -1e308, 5e-324], [np.nan, np.inf, -0.0], [0.6, 0.8, 0.0]])
     steps = p._clip.clip(rows)
@@ -300,6 +300,7 @@ def test_totals_are_near_and_rows_come_in_any_parts(kind):
     rng = np.random.default_rng(3)
     options = {
         "radius": 1.0, "dimension": 2, "steps": 50, "strategy": kind, **KINDS[kind],
+        "participations": 1,
     }  # fmt: skip
     one = fastdp.PrefixSums.from_rho(0.5, **options)
     two = fastdp.PrefixSums.from_rho(0.5, **options)
@@ -331,6 +332,7 @@ def spent(p, step):
 def test_the_end_wipes_what_is_private(kind):
     options = {
         "radius": 1.0, "dimension": 2, "steps": 3, "strategy": kind, **KINDS[kind],
+        "participations": 1,
     }  # fmt: skip
     rows = np.full((5, 2), 0.5)
     p = fastdp.PrefixSums.from_rho(0.5, **options)
@@ -434,13 +436,31 @@ def test_huge_counts_saturate():
     ],
 )
 def test_bad_parameters(error, changed):
-    options = {"radius": 1.0, "dimension": 2, "steps": 10, "strategy": "tree"}
+    options = {
+        "radius": 1.0, "dimension": 2, "steps": 10, "strategy": "tree",
+        "participations": 1,
+    }  # fmt: skip
     with pytest.raises(error):
         fastdp.PrefixSums.from_rho(0.5, **(options | changed))
 
 
-def test_bad_steps():
+def test_participations_are_asked_for():
     options = {"radius": 1.0, "dimension": 2, "steps": 10, "strategy": "tree"}
+    with pytest.raises(TypeError, match="participations"):
+        fastdp.PrefixSums(sigma=1, **options)
+    with pytest.raises(DTypeError, match="participations"):
+        fastdp.PrefixSums.from_rho(0.5, **options)
+    with pytest.raises(TypeError, match="participations"):
+        matrix_mechanism("tree", 10)
+    with pytest.raises(TypeError, match="participations"):
+        optimized_bands(10, bands=2)
+
+
+def test_bad_steps():
+    options = {
+        "radius": 1.0, "dimension": 2, "steps": 10, "strategy": "tree",
+        "participations": 1,
+    }  # fmt: skip
     p = fastdp.PrefixSums.from_rho(0.5, **options)
     other = fastdp.ClippedSum.from_rho(0.5, radius=1.0, dimension=2)
     with pytest.raises(ParameterError, match="accumulator of this"):
@@ -463,6 +483,9 @@ def test_bad_steps():
 
 @pytest.mark.rest
 def test_buffers_that_could_hold_few_rows_are_refused():
-    options = {"radius": 1.0, "dimension": 2**20, "steps": 2**22, "strategy": "blt"}
+    options = {
+        "radius": 1.0, "dimension": 2**20, "steps": 2**22, "strategy": "blt",
+        "participations": 1,
+    }  # fmt: skip
     with pytest.raises(ParameterError, match="banded"):
         fastdp.PrefixSums.from_rho(0.5, buffers=4, **options)

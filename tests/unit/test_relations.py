@@ -150,7 +150,7 @@ OWNERS: dict[str, Any] = {
     "DiscreteLaplace": fastdp.DiscreteLaplace(2),
     "Gaussian": fastdp.Gaussian(2, coordinates=1),
     "Laplace": fastdp.Laplace(2, coordinates=1),
-    "MatrixPlan": calculators.matrix_mechanism("tree", 8),
+    "MatrixPlan": calculators.matrix_mechanism("tree", 8, participations=1),
     "TruncatedLaplace": fastdp.TruncatedLaplace(2, bound=40),
 }
 

@@ -235,7 +235,7 @@ def noisy_sgd(
     records: int,
     *,
     record: int | None = None,
-    passes: int = 1,
+    passes: int,
     sigma: Real,
     step_size: Real,
     lipschitz: Real,
@@ -281,9 +281,9 @@ def noisy_sgd(
     Examples
     --------
     >>> setting = dict(sigma=1, step_size=0.1, lipschitz=1, smoothness=1)
-    >>> noisy_sgd(100, record=1, **setting, last_iterate_only=True).mu
+    >>> noisy_sgd(100, passes=1, record=1, **setting, last_iterate_only=True).mu
     Fraction(1, 5)
-    >>> noisy_sgd(100, **setting, last_iterate_only=True).mu
+    >>> noisy_sgd(100, passes=1, **setting, last_iterate_only=True).mu
     Fraction(2, 1)
     """
     require_last_iterate(last_iterate_only)

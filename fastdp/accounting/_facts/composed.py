@@ -75,7 +75,9 @@ def _blocks(event: RandomAllocationEvent) -> Iterator[tuple[Event, int]]:
     share = Fraction(event.selected, event.steps)
     for steps, times in ((size, event.selected - more), (size + 1, more)):
         if times:
-            block = _AllocatedBlock(steps=steps, event=event.event, share=share)
+            block = _AllocatedBlock(
+                steps=steps, event=event.event, selected=1, share=share
+            )
             yield block, times
 
 

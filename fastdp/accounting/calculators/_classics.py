@@ -197,7 +197,7 @@ def subsample_and_aggregate(
     low: Real,
     high: Real,
     epsilon: Real,
-    copies: int = 1,
+    copies: int,
     neighboring_relation: Relation = NeighboringRelation.ADD_OR_REMOVE_ONE,
     assignment: str | None = None,
 ) -> SubsampleAggregatePlan:
@@ -240,7 +240,9 @@ def subsample_and_aggregate(
 
     Examples
     --------
-    >>> subsample_and_aggregate(blocks=100, low=0, high=5, epsilon=0.5).scale
+    >>> subsample_and_aggregate(
+    ...     blocks=100, low=0, high=5, epsilon=0.5, copies=1
+    ... ).scale
     Fraction(1, 10)
     """
     m = _validate.integer("blocks", blocks, 1)

@@ -366,9 +366,13 @@ class _Setting:
             if self.sampling != "allocated":
                 return ((PoissonSampledEvent(rate, one), steps),)
             epochs, cut = divmod(steps, int(1 / rate))
-            whole = RandomAllocationEvent(steps=int(1 / rate), event=one)
+            whole = RandomAllocationEvent(steps=int(1 / rate), event=one, selected=1)
             # A record's step is one of the first `cut` with probability cut * rate.
-            some = one if cut <= 1 else RandomAllocationEvent(steps=cut, event=one)
+            some = (
+                one
+                if cut <= 1
+                else RandomAllocationEvent(steps=cut, event=one, selected=1)
+            )
             parts = (whole, epochs), (PoissonSampledEvent(cut * rate, some), cut and 1)
             return tuple(part for part in parts if part[1])
         one = GaussianEvent(

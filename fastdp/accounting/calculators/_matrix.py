@@ -116,7 +116,7 @@ def matrix_mechanism(
     strategy: str,
     steps: int,
     *,
-    participations: int = 1,
+    participations: int,
     separation: int | None = None,
     bands: int | Sequence[float] | None = None,
     buffers: int | None = None,
@@ -160,7 +160,7 @@ def matrix_mechanism(
     Examples
     --------
     >>> for strategy in ("independent", "tree", "square_root"):
-    ...     plan = matrix_mechanism(strategy, 1024)
+    ...     plan = matrix_mechanism(strategy, 1024, participations=1)
     ...     print(strategy, round(plan.sensitivity, 3), round(plan.largest_error, 2))
     independent 1.0 32.0
     tree 3.317 10.49
@@ -200,7 +200,7 @@ def optimized_bands(
     steps: int,
     *,
     bands: int,
-    participations: int = 1,
+    participations: int,
     separation: int | None = None,
 ) -> tuple[float, ...]:
     """Return coefficients for "banded" with the least largest error over the steps.
@@ -242,8 +242,9 @@ def optimized_bands(
 
     Examples
     --------
-    >>> for bands in (32, optimized_bands(1024, bands=32)):
-    ...     print(round(matrix_mechanism("banded", 1024, bands=bands).largest_error, 3))
+    >>> for bands in (32, optimized_bands(1024, bands=32, participations=1)):
+    ...     plan = matrix_mechanism("banded", 1024, bands=bands, participations=1)
+    ...     print(round(plan.largest_error, 3))
     7.622
     6.547
     """

@@ -218,18 +218,13 @@ class RandomAllocationEvent(_Wrapper):
         each record joins one step.
     """
 
-    _MAY_FOLLOW: ClassVar[frozenset[str]] = frozenset({"selected"})
-
     steps: Count
     event: Event
-    selected: Count = 1
+    selected: Count
 
     def __post_init__(self) -> None:
         super().__post_init__()
         _validate.integer("selected", self.selected, 1, self.steps)
-
-    def _follows(self, name: str) -> bool:
-        return name == "selected" and self.selected == 1
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)

@@ -92,7 +92,13 @@ class PrefixSums(Running):
     >>> import numpy as np
     >>> import fastdp
     >>> sums = fastdp.PrefixSums.from_rho(
-    ...     0.5, radius=1.0, dimension=3, steps=100, strategy="banded", bands=8
+    ...     0.5,
+    ...     radius=1.0,
+    ...     dimension=3,
+    ...     steps=100,
+    ...     strategy="banded",
+    ...     bands=8,
+    ...     participations=1,
     ... )
     >>> sums.step(np.ones((20, 3))).shape
     (3,)
@@ -113,9 +119,9 @@ class PrefixSums(Running):
         dimension: int,
         steps: int,
         strategy: str,
+        participations: int,
         bands: Bands = None,
         buffers: int | None = None,
-        participations: int = 1,
         separation: int | None = None,
         granularity: Real | None = None,
         neighboring_relation: Relation = _SPECIAL,
@@ -343,8 +349,8 @@ def _complete(options: dict[str, Any]) -> dict[str, Any]:
     unsaid: dict[str, Any] = dict.fromkeys(
         ("bands", "buffers", "separation", "granularity")
     )
-    unsaid |= {"participations": 1, "neighboring_relation": _SPECIAL}
-    needed = {"radius", "dimension", "steps", "strategy"}
+    unsaid["neighboring_relation"] = _SPECIAL
+    needed = {"radius", "dimension", "steps", "strategy", "participations"}
     if not needed <= set(options) <= needed | set(unsaid):
         raise DTypeError(
             f"options must be {', '.join(sorted(needed))} and may be "
