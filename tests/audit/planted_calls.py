@@ -1,4 +1,4 @@
-"""Planted faults of edges, sums, messages, time and budgets, beside `planted`."""
+"""Planted faults of edges, sums, messages, time and budgets."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import numpy as np
 import fastdp
 from fastdp import audit
 from fastdp.accounting import filters
+from tests.audit import planted_state  # noqa: F401 (registers its faults)
 from tests.audit.planted import fault, integer_laplace, single
 
 # ---- edges of arithmetic ---------------------------------------------------------

@@ -30,6 +30,7 @@ from tests.differential.test_selection import (
 )
 from tests.differential.test_selection_flips import edge_words as flip_words
 from tests.differential.test_selection_proposals import edge_words as try_words
+from tests.reference import exact_races
 from tests.reference import exact_selection as spec
 
 pytestmark = pytest.mark.rest
@@ -113,7 +114,7 @@ def races(choice: Choice, noise: Noise, stream: Any) -> int:
             (i, word_of(call, d), word_of(call, d, 2**31)) for i, d in enumerate(draws)
         ]
         entered = spec.runners(choice, row, named, noise, call)
-        ranked.append([runner.index for runner in spec.ranked(entered)])
+        ranked.append([runner.index for runner in exact_races.ranked(entered)])
     wanted = [order[0] for order in ranked]
     assert _selection.race(choice, noise, stream, 1).tolist() == wanted
     if noise == "gumbel":
@@ -188,8 +189,10 @@ def test_a_race_of_doubles_and_integers_in_pieces() -> None:
             named = (word_of(call, i), 0)
             blocks = spec.blocks_of(call, i)
             gap = (max(scores) - score) / 2
-            runners.append(spec.Runner.of(i, gap, Fraction(1), "gumbel", named, blocks))
-        assert race.winner() == spec.first_of(runners).index
+            runners.append(
+                exact_races.Runner.of(i, gap, Fraction(1), "gumbel", named, blocks)
+            )
+        assert race.winner() == exact_races.first_of(runners).index
 
 
 def test_memory_of_every_size(tmp_path: Path) -> None:

@@ -52,6 +52,15 @@ def location(request, tmp_path, monkeypatch):
 
 
 @pytest.fixture
+def path(tmp_path, journal):
+    made = tmp_path / "budget.db"
+    with ledger.create(made, witness=tmp_path / "witness.json") as book:
+        book.add_budget("all", accounting.PureFilter(100), unit="person")
+        book.add_budget("other", accounting.PureFilter(100), unit="person")
+    return made
+
+
+@pytest.fixture
 def book(location):
     made = ledger.create(location, timeout=20)
     made.add_budget("all", accounting.PureFilter(1000), unit="person")

@@ -21,7 +21,8 @@ from fastdp._selection import Choice
 from fastdp.exceptions import FastDPError
 from fastdp.testing import FixedStream, TapeStream
 from tests.differential.test_selection import send_onward
-from tests.reference.exact_selection import Runner, compare, invert
+from tests.reference.exact_races import Runner, compare
+from tests.reference.exact_selection import invert
 from tests.reference.interval import exp_minus
 from tests.reference.selection import tree_order
 

@@ -10,7 +10,7 @@ import mpmath
 import pytest
 
 from fastdp._exact import Uniform
-from tests.reference import exact_selection as exact
+from tests.reference import exact_races, exact_selection
 
 
 def within(low: int, value: Any, high: int, width: int) -> bool:
@@ -27,16 +27,16 @@ def test_logarithms_are_enclosed(bits: int) -> None:
     with mpmath.workdps(400):
         for _ in range(60):
             num, den = (rng.getrandbits(rng.choice([3, 64, 900])) + 1 for _ in range(2))
-            low, high = exact.log_ratio(num, den, bits)
+            low, high = exact_races.log_ratio(num, den, bits)
             value = mpmath.log(mpmath.mpf(num) / den) * mpmath.mpf(2) ** bits
             assert within(low, value, high, 2), (num, den)
 
 
 def test_logarithms_of_powers_of_two_and_of_one() -> None:
-    assert exact.log_ratio(1, 1, 64)[0] <= 0 <= exact.log_ratio(1, 1, 64)[1]
+    assert exact_races.log_ratio(1, 1, 64)[0] <= 0 <= exact_races.log_ratio(1, 1, 64)[1]
     for power in (1, 63, 2200):
-        low, high = exact.log_ratio(2**power, 1, 200)
-        assert exact.log_ratio(1, 2**power, 200) == (-high, -low)
+        low, high = exact_races.log_ratio(2**power, 1, 200)
+        assert exact_races.log_ratio(1, 2**power, 200) == (-high, -low)
 
 
 @pytest.mark.parametrize("bits", [5, 64, 400])
@@ -46,7 +46,7 @@ def test_cosines_are_enclosed(bits: int) -> None:
         for _ in range(60):
             nbits = rng.choice([1, 5, 63, 191])
             a = rng.choice([0, 1, 2**nbits - 1, 2**nbits, rng.randint(0, 2**nbits)])
-            low, high = exact.cos_quarter(a, nbits, bits)
+            low, high = exact_races.cos_quarter(a, nbits, bits)
             angle = mpmath.pi / 2 * a / mpmath.mpf(2) ** nbits
             value = mpmath.cos(angle) * mpmath.mpf(2) ** bits
             assert within(low, value, high, 3), (a, nbits)
@@ -71,7 +71,7 @@ def test_keys_are_enclosed_at_every_length(noise: Any) -> None:
             word, second = (rng.getrandbits(64) >> rng.choice([0, 40]) for _ in (0, 1))
             tail = rng.randbytes(16)
             gap, weight = Fraction(rng.randint(-9, 99), 7), Fraction(rng.randint(1, 9))
-            runner = exact.Runner.of(
+            runner = exact_races.Runner.of(
                 0, gap, weight, noise, (word, second), (lambda _, t=tail: t,) * 2
             )
             whole = int.from_bytes(tail[:8], "little") << 64
@@ -99,7 +99,7 @@ def test_ends_of_the_range_are_unbounded(noise: Any) -> None:
     def bounds(word: int, second: int = 0) -> tuple[int | None, int | None]:
         blocks = (lambda _: bytes(16),) * 2
         one = Fraction(1)
-        return exact.Runner.of(
+        return exact_races.Runner.of(
             0, Fraction(0), one, noise, (word, second), blocks
         ).bounds()[0]
 
@@ -115,24 +115,27 @@ def test_ends_of_the_range_are_unbounded(noise: Any) -> None:
 
 
 def test_order_of_the_tree() -> None:
-    assert exact.order(3) == [0, 1, 2]
-    assert exact.order(18)[:4] == [0, 16, 1, 17]
+    assert exact_selection.order(3) == [0, 1, 2]
+    assert exact_selection.order(18)[:4] == [0, 16, 1, 17]
     for n in (512, 513, 700, 1025):
-        assert sorted(exact.order(n)) == list(range(n))
+        assert sorted(exact_selection.order(n)) == list(range(n))
     # Nodes 0 ... 16 of 512 are passed in the order 0, 16, 1, ...
-    assert exact.order(16 * 512 + 5)[512] == 16 * 512
+    assert exact_selection.order(16 * 512 + 5)[512] == 16 * 512
 
 
 def test_even_choices_read_on_at_a_boundary() -> None:
-    assert exact.even(3, 2**64 // 3, lambda _: bytes(16)) == 0
-    assert exact.even(3, 2**64 // 3, lambda _: b"\xff" * 16) == 1
-    assert exact.even(1, 5, lambda _: bytes(16)) == 0
+    assert exact_selection.even(3, 2**64 // 3, lambda _: bytes(16)) == 0
+    assert exact_selection.even(3, 2**64 // 3, lambda _: b"\xff" * 16) == 1
+    assert exact_selection.even(1, 5, lambda _: bytes(16)) == 0
 
 
 def test_inversion_with_rational_boundaries() -> None:
     gaps, weights = [Fraction(0)] * 2, [Fraction(1, 3), Fraction(2, 3)]
     for tail, answer in ((bytes(16), 0), (b"\xff" * 16, 1)):
-        assert exact.invert(gaps, weights, 2**64 // 3, lambda _, t=tail: t) == answer
+        assert (
+            exact_selection.invert(gaps, weights, 2**64 // 3, lambda _, t=tail: t)
+            == answer
+        )
     # U is exactly 1/2, the boundary of equal weights: it belongs to the second.
     u = Uniform(1 << 63, 64, lambda _: bytes(16))
-    assert exact._place([(1 << 128, 1 << 128)] * 2, u) == 1
+    assert exact_selection._place([(1 << 128, 1 << 128)] * 2, u) == 1
