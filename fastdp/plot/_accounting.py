@@ -2,38 +2,47 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from fastdp import _validate
-from fastdp.exceptions import ParameterError, UnsupportedEventError
-from fastdp.plot._figure import figure_of
+from fastdp.exceptions import ParameterError
+from fastdp.plot._curves import (
+    LINES,
+    RATES,
+    Accountant,
+    Floats,
+    TradeOff,
+    curve_of,
+    epsilon_of,
+    epsilon_or_nan,
+    epsilons_of,
+    least_misses,
+    line_of,
+    quick_curve,
+)
+from fastdp.plot._figure import (
+    Axes,
+    drawn_axes,
+    drawn_line,
+    figure_of,
+    finished,
+    labeled,
+)
 from fastdp.plot._titles import events_title, guarantee, title_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: matplotlib's axes, for which it has no types.
-Axes: TypeAlias = Any
-
-Floats: TypeAlias = npt.NDArray[np.float64]
-
-#: Deltas at which a profile is drawn, and those whose lines bound a trade-off curve.
+#: Deltas at which a profile is drawn.
 _PROFILE = np.logspace(-12, -1, 45)
-_LINES = np.concatenate([np.logspace(-9, -2, 15), np.linspace(0.015, 0.995, 50)])
-
-#: False-positive rates at which a trade-off curve is drawn.
-_RATES = np.linspace(0, 1, 501)
-
 
 #: The same for an overview, which should take about a second: exact accountants compute
-#: each delta separately, and each line is a bound, so fewer lines are only coarser.
+#: each delta separately.
 _OVERVIEW = np.concatenate([np.logspace(-12, -2, 9), [0.02, 0.05, 0.1]])
-_FEW_LINES = _LINES[::3]
 
 #: Style of the marks for the given delta, count and target.
 _MARK: dict[str, Any] = {"color": "0.3", "linestyle": ":", "linewidth": 1.0}
@@ -41,16 +50,6 @@ _AIM = {**_MARK, "linestyle": "-."}
 
 #: An overview shows curves up to this multiple of the epsilon, or of the target.
 _REACH = 4.0
-
-
-class Accountant(Protocol):
-    """The methods of an accountant of ``fastdp.accounting`` that pictures need."""
-
-    def compose(self, event: Any, count: int = 1) -> Any:
-        """Add `count` times `event`."""
-
-    def epsilon(self, delta: float) -> float:
-        """Return an epsilon at `delta`."""
 
 
 def epsilon_against_count(
@@ -184,7 +183,7 @@ def profile(
     named = _named(accountants)
     axes = drawn_axes(axes)
     for name, accountant in named.items():
-        drawn_line(axes, name, places, _epsilons(accountant, places))
+        drawn_line(axes, name, places, epsilons_of(accountant, places))
     for name, estimate in (approximations or {}).items():
         values = [estimate(delta) for delta in places.tolist()]
         drawn_line(axes, name, places, values, dashed=True)
@@ -194,13 +193,6 @@ def profile(
     _mark(axes, delta=delta, target=target)
     _entitle(axes, named, delta)
     return finished(axes)
-
-
-class TradeOff(Protocol):
-    """The part of a trade-off function that pictures need."""
-
-    def __call__(self, false_positive_rate: npt.ArrayLike) -> Floats:
-        """Return the least false-negative rate at each rate."""
 
 
 def trade_off(
@@ -263,14 +255,14 @@ def trade_off(
     named = _named(accountants)
     axes = drawn_axes(axes)
     for name, accountant in named.items():
-        drawn_line(axes, name, _RATES, _curve(accountant))
+        drawn_line(axes, name, RATES, curve_of(accountant))
     for name, estimate in (approximations or {}).items():
-        values = np.array([estimate(delta) for delta in _LINES.tolist()])
-        drawn_line(axes, name, _RATES, _least_misses(_LINES, values), dashed=True)
+        values = np.array([estimate(delta) for delta in LINES.tolist()])
+        drawn_line(axes, name, RATES, least_misses(LINES, values), dashed=True)
     axes.plot([0, 1], [1, 0], color="0.6", linewidth=0.8, label="perfect privacy")
     if target is not None:
-        curve = _line_of(float(target), float(delta or 0))
-        axes.plot(_RATES, curve, **_AIM, label=f"target epsilon {target:.6g}")
+        curve = line_of(float(target), float(delta or 0))
+        axes.plot(RATES, curve, **_AIM, label=f"target epsilon {target:.6g}")
     axes.set_xlabel("false-positive rate")
     axes.set_ylabel("least false-negative rate")
     _entitle(axes, named, delta)
@@ -341,7 +333,7 @@ def overview(
     composed = {name: make() for name, make in accountants.items()}
     for accountant in composed.values():
         accountant.compose(event, times)
-    known = {name: _epsilon_or_nan(a, at) for name, a in composed.items()}
+    known = {name: epsilon_or_nan(a, at) for name, a in composed.items()}
     least = min((e for e in known.values() if e == e), default=float("nan"))
     top = _REACH * max(least, target or 0.0) or 1.0
     near = {name: a for name, a in composed.items() if not known[name] > top}
@@ -364,7 +356,7 @@ def overview(
             target=target,
             axes=panels[1],
         )
-    curves = {name: _quick_curve(a, known[name]) for name, a in near.items()}
+    curves = {name: quick_curve(a, known[name]) for name, a in near.items()}
     trade_off(curves, delta=at, target=target, axes=panels[-1])
     for axes in panels[:-1]:
         if np.isfinite(top):
@@ -401,13 +393,6 @@ def _together(
     return figure
 
 
-def _epsilon_or_nan(accountant: Accountant, delta: float) -> float:
-    try:
-        return accountant.epsilon(delta)
-    except UnsupportedEventError:
-        return float("nan")
-
-
 def _counts_up_to(largest: int) -> list[int]:
     return sorted({round(x) for x in np.geomspace(1, largest, 13).tolist()})
 
@@ -417,94 +402,6 @@ def _open_units(name: str, values: npt.ArrayLike) -> Floats:
     if array.ndim != 1 or not np.all((array > 0) & (array < 1)):
         raise ParameterError(f"{name} must be > 0 and < 1, in one dimension")
     return np.sort(array)
-
-
-def epsilon_of(
-    make: Callable[[], Accountant], event: object, count: int, delta: float
-) -> float:
-    """Return epsilon of `count` times `event`, NaN if there is no bound."""
-    accountant = make()
-    try:
-        accountant.compose(event, count)
-    except UnsupportedEventError:
-        return float("nan")
-    return _epsilon_or_nan(accountant, delta)
-
-
-def _epsilons(accountant: Accountant, deltas: Floats) -> Floats:
-    """Return epsilon at each delta, NaN where the accountant has no bound."""
-    profile = getattr(accountant, "epsilon_profile", None)
-    if profile is not None:  # it has lower and upper bounds: draw the upper ones
-        upper = np.asarray(profile(deltas)[1])
-        return np.where(np.isfinite(upper), upper, np.nan)
-    together = getattr(accountant, "epsilons", None)
-    if together is not None:  # one search for all deltas
-        with contextlib.suppress(UnsupportedEventError):
-            return np.asarray(together(deltas))
-    return np.array([_epsilon_or_nan(accountant, d) for d in deltas.tolist()])
-
-
-def _curve(subject: Accountant | TradeOff) -> Floats:
-    """Return the least false-negative rates at `_RATES`."""
-    if callable(subject):
-        return np.asarray(subject(_RATES))
-    bounds = getattr(subject, "trade_off_bounds", None)
-    if bounds is not None:  # the accountant knows the exact function
-        return np.asarray(bounds(points=8).lower(_RATES))
-    return _least_misses(_LINES, _epsilons(subject, _LINES))
-
-
-def _quick_curve(subject: Any, largest: float) -> Any:
-    """Return a coarse subject for `trade_off`: few lines, epsilons up to `largest`."""
-    deltas_at = getattr(subject, "delta_profile", None)
-    if callable(subject):
-        return subject
-    if deltas_at is None or not np.isfinite(largest):
-        few = _least_misses(_FEW_LINES, _epsilons(subject, _FEW_LINES))
-        return lambda rates: few
-    epsilons = np.linspace(0, largest, 40)
-    deltas = np.asarray(deltas_at(epsilons)[1])
-    curve = np.zeros(_RATES.size)
-    for epsilon, delta in zip(epsilons.tolist(), deltas.tolist(), strict=True):
-        curve = np.maximum(curve, _line_of(epsilon, delta))
-    return lambda rates: curve
-
-
-def _line_of(epsilon: float, delta: float) -> Floats:
-    """Return the trade-off function of (epsilon, delta) privacy at `_RATES`."""
-    grown = np.exp(min(epsilon, 700))
-    either = np.maximum(1 - delta - grown * _RATES, (1 - delta - _RATES) / grown)
-    return np.asarray(np.maximum(either, 0.0))
-
-
-def _least_misses(deltas: Floats, epsilons: Floats) -> Floats:
-    """Return lower bounds on false-negative rates, from epsilons at `deltas`."""
-    known = np.isfinite(epsilons)
-    grown = np.exp(np.minimum(epsilons[known], 700))[:, None]
-    kept = 1 - deltas[known][:, None]
-    best = np.zeros(_RATES.size)
-    for lines in (kept - grown * _RATES, (kept - _RATES) / grown):
-        best = np.max(np.vstack([best, lines]), axis=0)
-    return best
-
-
-def drawn_line(
-    axes: Axes, name: str, x: Any, y: npt.ArrayLike, *, dashed: bool = False
-) -> None:
-    """Draw a line with its name; approximations are dashed and named as such."""
-    label = f"{name} (approximation)" if dashed else name
-    axes.plot(
-        x,
-        np.asarray(y, dtype=np.float64),
-        linestyle="--" if dashed else "-",
-        linewidth=max(1.2, 3.2 - 0.5 * len(axes.lines)),  # so equal curves stay visible
-        label=label.replace("$", r"\$"),
-    )
-
-
-def drawn_axes(axes: Axes) -> Axes:
-    """Return the axes, or those of a new figure."""
-    return figure_of(8).subplots() if axes is None else axes
 
 
 def _named(subjects: Any) -> Mapping[str, Any]:
@@ -531,19 +428,3 @@ def _entitle(axes: Axes, subjects: Mapping[str, Any], delta: float | None) -> No
         one = next(iter(subjects.values()))
         title = title_of(one, delta) if len(subjects) == 1 else titles.pop()
         axes.set_title(title.replace("$", r"\$"), fontsize="medium")
-
-
-def finished(axes: Axes) -> Figure:
-    """Return the figure of the axes, with a legend next to the data."""
-    if axes.lines:
-        axes.legend(fontsize="small", loc="center left", bbox_to_anchor=(1.01, 0.5))
-    figure: Figure = axes.figure
-    return figure
-
-
-def labeled(axes: Axes, what: str, delta: float) -> Figure:
-    """Return the figure of epsilon against `what`, on a logarithmic axis."""
-    axes.set_xscale("log")
-    axes.set_xlabel(what)
-    axes.set_ylabel(f"epsilon at delta = {float(delta):.6g}")
-    return finished(axes)

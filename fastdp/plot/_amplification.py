@@ -9,14 +9,8 @@ from typing import TYPE_CHECKING, Any
 from fastdp import _validate
 from fastdp._validate import Real
 from fastdp.exceptions import ParameterError
-from fastdp.plot._accounting import (
-    Accountant,
-    Axes,
-    drawn_axes,
-    drawn_line,
-    epsilon_of,
-    labeled,
-)
+from fastdp.plot._curves import Accountant, epsilon_of
+from fastdp.plot._figure import Axes, drawn_axes, drawn_line, labeled
 from fastdp.plot._titles import events_title, words_of
 
 if TYPE_CHECKING:
