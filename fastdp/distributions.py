@@ -4,8 +4,8 @@ All three laws are symmetric about 0 and live on the integers. Functions take
 integers as scalars or arrays (int64, uint64, or floats that hold integers) and
 return float64 of the same shape. Relative accuracy of `pmf`, `cdf` and `sf` is about
 1e-14 down to the smallest normal double, in both tails and for the whole parameter
-range; the log forms are accurate even where the values themselves underflow. Between
-integers `pmf` is 0 and `cdf` is that of the integer below.
+range; the log forms are accurate even where the values themselves underflow. At a
+non-integer, `pmf` is 0 and `cdf` has its value at the integer below.
 
 These objects compute probabilities; they draw nothing.
 """
@@ -120,9 +120,9 @@ class _SymmetricLaw(ABC):
     def ppf(self, q: npt.ArrayLike) -> Any:
         """Return the least integer k with cdf(k) >= q, as float64.
 
-        NaN outside [0, 1]; -inf at 0 and +inf at 1 where the law has no ends
-        (a truncated law gives the integer below its support, and its upper end).
-        Results above 2^53 are the least double that satisfies the inequality.
+        NaN outside [0, 1]. At 0 and 1 a law without ends gives -inf and +inf; a
+        truncated law gives the integer below its support and the upper end of its
+        support. A result above 2^53 is the least double that satisfies the inequality.
         """
         p = np.asarray(q, dtype=np.float64)
         # 1 - p is exact for p >= 1/2; for p < 1/2 use the mirror image.
@@ -174,7 +174,7 @@ class _SymmetricLaw(ABC):
     def _quantile(self, p: float, *, strict: bool) -> float:
         """Return the least integer k >= -1 with sf(k) <= p, or < p if `strict`.
 
-        The mirror image serves the other half: cdf(k) = sf(-k - 1), so the least k
+        By symmetry this gives the other half, too: cdf(k) = sf(-k - 1), so the least k
         with cdf(k) >= p is minus the least j with sf(j) < p.
         """
 
@@ -322,8 +322,8 @@ class TruncatedDiscreteLaplace(_SymmetricLaw):
 class DiscreteGaussian(_SymmetricLaw):
     """The law P(x) proportional to exp(-x^2/(2 sigma^2)) on all integers.
 
-    Its standard deviation is below `sigma` for small sigma and equal to it in
-    double precision from 2 on.
+    For small `sigma` the standard deviation is below `sigma`; from sigma = 2 on the two
+    are equal in double precision.
 
     Parameters
     ----------
@@ -338,9 +338,9 @@ class DiscreteGaussian(_SymmetricLaw):
     Notes
     -----
     Tails are pmf(m) times the sum over i >= 0 of exp(-(2 m i + i^2)/(2 sigma^2)).
-    The sum is direct where it is short (sigma <= 32 or m > sigma^2) and otherwise
-    by Euler and Maclaurin with ten correction terms, whose remainder is below
-    (2 pi)^-20 relatively, 1e-16.
+    A short sum (sigma <= 32 or m > sigma^2) is computed term by term. Otherwise the
+    Euler-Maclaurin formula with ten correction terms is used; its relative remainder is
+    below (2 pi)^-20, about 1e-16.
     """
 
     __slots__ = ("_rate", "_sigma")

@@ -35,7 +35,7 @@ class ParameterError(FastDPError, ValueError):
 
 
 class UnitMismatchError(ParameterError):
-    """A budget is about other units than the release; nothing was spent."""
+    """The budget and the release have different privacy units; nothing was spent."""
 
 
 class DTypeError(FastDPError, TypeError):
@@ -43,7 +43,7 @@ class DTypeError(FastDPError, TypeError):
 
 
 class EntropyError(FastDPError, OSError):
-    """The operating system gave no randomness; nothing was released."""
+    """The operating system returned no randomness; nothing was released."""
 
 
 class FileError(FastDPError, OSError):
@@ -71,23 +71,23 @@ class BudgetExceededError(FastDPError, RuntimeError):
 
 
 class LedgerError(FastDPError, OSError):
-    """The ledger is missing, damaged or out of reach; nothing was released."""
+    """The ledger is missing, damaged or cannot be reached; nothing was released."""
 
 
 class LabelConflictError(LedgerError):
-    """The label stands for another transaction already; nothing was spent."""
+    """The label already belongs to another transaction; nothing was spent."""
 
 
 class LabelUsedError(LedgerError):
-    """The label was spent already, and the ledger does not know its answer."""
+    """The label was already spent, and the ledger does not have its answer."""
 
 
 class LedgerRolledBackError(LedgerError):
-    """The ledger has forgotten entries that a witness or a receipt proves."""
+    """The ledger lacks entries that a witness or a receipt proves."""
 
 
 class LedgerUnavailableError(LedgerError):
-    """The ledger is locked or out of reach for now: ask again by the same label."""
+    """The ledger is locked or cannot be reached now: retry with the same label."""
 
 
 class InsecureStreamWarning(UserWarning):

@@ -64,8 +64,8 @@ def discrete_laplace(
         Integer array to write into, C-contiguous, of the result's shape. Types
         narrower than int64 saturate.
     stream : Stream, optional
-        None draws a fresh key from the operating system. For repeatable tests:
-        `fastdp.testing.FixedStream`.
+        None draws a fresh key from the operating system. Use
+        `fastdp.testing.FixedStream` for repeatable tests.
     workers : int
         Threads; the output of a fixed stream does not depend on it.
 
@@ -79,7 +79,7 @@ def discrete_laplace(
     DTypeError, ParameterError
         A parameter is refused; `stream` must not be a seed or a generator.
     EntropyError
-        The operating system gave no randomness; `out` is filled with zeros.
+        The operating system returned no randomness; `out` is filled with zeros.
 
     Privacy
     -------
@@ -116,7 +116,7 @@ def discrete_gaussian(
     ----------
     sigma : int, float, Fraction, Decimal or array of them
         In [1e-3, 2**55], taken at its exact value: the parameter of the law, which
-        is its standard deviation, except for sigma below about 1. An array gives each
+        is its standard deviation unless sigma is below about 1. An array gives each
         element its own law; at most 65,536 distinct values.
     size, out, stream, workers
         As in `discrete_laplace`.
@@ -151,7 +151,7 @@ def discrete_gaussian(
 
 
 class _Family(Generic[_Law]):
-    """The laws of one parameter; laws of ints and floats are cached by value."""
+    """A family of laws with one parameter; a cache keeps laws of ints and floats."""
 
     __slots__ = ("_kept", "_make", "name")
 
@@ -229,7 +229,7 @@ def _noise_each(
     stream: Stream | None,
     workers: int,
 ) -> _Array:
-    """Give each element its own law: one call for each distinct parameter."""
+    """Draw each element from its own law, with one call for each distinct parameter."""
     name = family.name
     if parameters.dtype.kind not in "fiu" or hasattr(parameters, "mask"):
         raise DTypeError(
@@ -292,12 +292,12 @@ def bernoulli(
         Shape of the result; with `packed`, bits along the last axis. None gives a
         scalar, or the shape of `out`.
     packed : bool
-        Eight bits to a byte along the last axis, the first one in the highest bit, as
-        `numpy.packbits` does; bits beyond `size` are 0. The bits are those of
-        `packed=False` with the same stream where the last axis is a multiple of 8.
+        Pack eight bits into a byte along the last axis, the first in the highest bit,
+        as `numpy.packbits` does; bits beyond `size` are 0. If the last axis is a
+        multiple of 8, `packed=False` with the same stream draws the same bits.
     out : ndarray, optional
-        C-contiguous array to write into: bool or uint8, or uint8 with `packed`; then,
-        without `size`, all its bits are drawn.
+        C-contiguous array to write into: bool or uint8, or only uint8 with `packed`.
+        With `packed` and no `size`, all bits of the array are drawn.
     stream, workers
         As in `discrete_laplace`.
 
@@ -313,8 +313,8 @@ def bernoulli(
 
     Privacy
     -------
-    Exact: a bit compares the binary digits of a uniform real number with those of
-    `p`, as many as it takes. Timing class T2: independent of the bits drawn.
+    Exact: each bit compares the binary digits of a uniform real number with the digits
+    of `p` until they differ. Timing class T2: independent of the bits drawn.
 
     References
     ----------
@@ -360,7 +360,7 @@ def _packed_bits(
     stream: Stream | None,
     workers: int,
 ) -> _Array:
-    """Draw rows of packed bits; padding bits of a row's last byte are drawn, too."""
+    """Draw rows of packed bits, including the padding bits of each row's last byte."""
     if size is None:
         if out is None:
             raise ParameterError("packed must come with size or out")
@@ -408,7 +408,7 @@ def gumbel_argmax(
     scale : int, float, Fraction or Decimal
         Scale of the noise, in [2**-900, 2**900].
     axis : int
-        Axis of the candidates; every slice along it gives one index.
+        Axis of the candidates; every slice along this axis gives one index.
     stream, workers
         As in `discrete_laplace`.
 
@@ -420,13 +420,13 @@ def gumbel_argmax(
     Raises
     ------
     DTypeError, ParameterError, EntropyError
-        As in `discrete_laplace`; also without a candidate.
+        As in `discrete_laplace`; also raised if there is no candidate.
 
     Privacy
     -------
     For scores of sensitivity s each, under any neighboring relation: pure epsilon =
-    2 s/scale (`fastdp.ExponentialMechanism`). Exact: the index alone has the law of
-    the exponential mechanism, by which it is drawn. Timing class T2.
+    2 s/scale (`fastdp.ExponentialMechanism`). Exact: the index is drawn directly from
+    the law of the exponential mechanism. Timing class T2.
 
     References
     ----------
@@ -454,12 +454,12 @@ def exponential_race(
     stream: Stream | None = None,
     workers: int = 1,
 ) -> Any:
-    """Draw the index of the first of exponential arrivals: P(i) ~ weights[i].
+    """Draw the index of the earliest exponential arrival: P(i) ~ weights[i].
 
     Parameters
     ----------
     weights : array or nested sequence of int, float, Fraction or Decimal
-        >= 0, finite, at their exact values; if all are 0 the choice is uniform.
+        >= 0 and finite, used at their exact values; if all are 0 the choice is uniform.
     axis, stream, workers
         As in `gumbel_argmax`.
 
@@ -471,7 +471,7 @@ def exponential_race(
     Raises
     ------
     DTypeError, ParameterError, EntropyError
-        As in `gumbel_argmax`; also for a weight below 0 or not finite.
+        As in `gumbel_argmax`; also raised for a weight that is negative or not finite.
 
     Privacy
     -------

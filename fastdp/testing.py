@@ -31,23 +31,23 @@ def _warn() -> None:
 class FixedStream(Stream):
     """A stream whose calls repeat: call number i uses the key PRF(key, i).
 
-    Equal objects replay the same sequence of calls. The count is locked, so that
-    threads never get the same call; which thread gets which is not determined.
+    Equal objects replay the same sequence of calls. A lock protects the count, so that
+    two threads never get the same call; the order between threads is not determined.
 
     Parameters
     ----------
     key : bytes or str
-        32 bytes, or a string; the key is then its SHA-256 digest.
+        32 bytes, or a string whose SHA-256 digest is the key.
     cipher : {"chacha20", "aes"}
-        ChaCha20 gives the same output on every machine; AES-256 needs a CPU that
-        has it. The two give different outputs.
+        ChaCha20 gives the same output on every machine; AES-256 needs a CPU with AES
+        instructions. The two give different outputs.
 
     Raises
     ------
     DTypeError
         `key` is neither bytes nor a string (an int seed, for example).
     ParameterError
-        `key` has not 32 bytes, or this machine cannot run the cipher.
+        `key` does not have 32 bytes, or this machine cannot run the cipher.
 
     Warns
     -----
@@ -56,7 +56,7 @@ class FixedStream(Stream):
 
     Privacy
     -------
-    None: whoever knows the key can subtract the noise.
+    None: anybody who knows the key can subtract the noise.
 
     Examples
     --------
@@ -92,7 +92,7 @@ class FixedStream(Stream):
 
     @property
     def calls(self) -> int:
-        """Number of calls drawn so far."""
+        """The number of calls drawn so far."""
         return self._calls
 
     def _next_call(self) -> CallKey:
@@ -120,13 +120,13 @@ class FixedStream(Stream):
 
 
 class TapeStream(Stream):
-    """Words given by the caller, for differential tests: one call.
+    """A stream of words given by the caller, for one call of a differential test.
 
     Parameters
     ----------
     words : ndarray of uint8, shape (chunks, stride)
-        Main stream of each chunk, stride a multiple of 1024. What a sampler reads
-        beyond it comes from ChaCha20 under a fixed key.
+        Main stream of each chunk; the stride is a multiple of 1024. Words beyond the
+        stride come from ChaCha20 under a fixed key.
     extension : ndarray of uint8, shape (chunks, 16 * trials), optional
         First 16-byte extension block of each trial; further blocks come from
         ChaCha20 under the zero key.

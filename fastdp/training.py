@@ -1,8 +1,8 @@
-"""Sums of gradients for private training, whose privacy does not rest on float sums.
+"""Gradient sums for private training; their privacy does not depend on float sums.
 
 The gradients of one example are clipped together and rounded to a public grid before
-they are summed, as rows of `ClippedSum` are: the sensitivity is exact, and the
-noise is the exact discrete Gaussian on the grid. docs/training.md.
+they are summed, like rows of `ClippedSum`: the sensitivity is exact, and the noise is
+the exact discrete Gaussian on the grid. See docs/training.md.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _ENTRIES = 2**18
 
 
 class GradientSum(Mechanism):
-    """Noisy sum of the gradients of a batch, for a list of parameters as one release.
+    """Noisy gradient sum of a batch: one release for all parameters.
 
     Parameters
     ----------
@@ -53,31 +53,33 @@ class GradientSum(Mechanism):
         Standard deviation of discrete Gaussian noise on each entry, in the gradients'
         unit, > 0: the sigma of `calculators.dp_sgd` times the radius.
     radius : int, float, Fraction or Decimal, or sequence of them
-        Bound of the L2 norm of an example's gradient, in [2**-900, 2**900]: one for
-        all parameters together (flat clipping), or one for each of them (per layer).
+        Bound on the L2 norm of an example's gradient, in [2**-900, 2**900]: one number
+        for all parameters together (flat clipping), or one for each parameter (per
+        layer).
     shapes : sequence of tuple of int
         The parameters' shapes; together fewer than 2**32 entries.
     granularity : int, float, Fraction or Decimal, optional
         Step of the grid, a power of two above each radius/2**30; None takes a step of
         at most 2**-29 of the noise where the radii allow.
     neighboring_relation : NeighboringRelation
-        Under `REPLACE_ONE` an example may become any other, under `REPLACE_SPECIAL`
-        one whose gradient is 0.
+        Under `REPLACE_ONE` any other example may replace an example; under
+        `REPLACE_SPECIAL` only an example with gradient 0 may.
 
     Raises
     ------
     DTypeError, ParameterError
-        A parameter is of a wrong type or out of its range, or radii and shapes differ
-        in number.
+        A parameter has a wrong type or is out of range, or the numbers of radii and
+        shapes differ.
 
     Privacy
     -------
-    That of `event()`: the exact discrete Gaussian on the grid for the exact integer
-    sensitivity under the neighboring relation, of all parameters together. With K the
-    sum of floor((radius/g)**2) over the radii it is sqrt(K) steps, and twice that for
-    a replaced example. Exact. An example's gradient must be computed only from that
-    example and from what was released before. With batch normalization, or a loss that
-    is divided by the batch's size, it depends on other examples. Timing class T0.
+    The guarantee of `event()`: the exact discrete Gaussian on the grid, for the exact
+    integer sensitivity of all parameters together under the neighboring relation. With
+    K the sum of floor((radius/g)**2) over the radii, the sensitivity is sqrt(K) steps,
+    or 2 sqrt(K) steps if an example is replaced. Exact. An example's gradient must be
+    computed only from that example and from what was released before. With batch
+    normalization, or a loss that is divided by the batch size, the gradient depends on
+    other examples. Timing class T0.
 
     References
     ----------
@@ -167,7 +169,7 @@ class GradientSum(Mechanism):
     ) -> DiscreteGaussianEvent:
         """Return the event of one release, of all parameters, in steps of the grid.
 
-        `neighboring_relation` asks for another relation than the mechanism's own.
+        `neighboring_relation` selects a relation other than the mechanism's own.
         """
         relation = self._relation
         if neighboring_relation is not None:
@@ -199,12 +201,13 @@ class GradientSum(Mechanism):
         Raises
         ------
         DTypeError, ParameterError
-            Not exactly one of the two; out of its range; `steps` for a relation other
-            than `ADD_OR_REMOVE_ONE`.
+            Not exactly one of the two is given, one is out of range, or `steps` is
+            given for a relation other than `ADD_OR_REMOVE_ONE`.
 
         Privacy
         -------
-        That of such batches: shuffled ones, or ones of fixed size, are neither.
+        The guarantee holds only for batches drawn as above. Shuffled batches and
+        batches of fixed size are not drawn that way.
         """
         name, given = _validate.one_of(
             sampling_probability=sampling_probability, steps=steps
@@ -224,7 +227,7 @@ class GradientSum(Mechanism):
         )
 
     def accumulator(self) -> GradientAccumulator:
-        """Return an empty accumulator, for a batch that comes in microbatches."""
+        """Return an empty accumulator for a batch that arrives in microbatches."""
         return GradientAccumulator(self)
 
     @_core.zero_on_failure
@@ -236,20 +239,20 @@ class GradientSum(Mechanism):
         stream: Stream | None = None,
         workers: int = 1,
     ) -> list[_Array]:
-        """Return the noisy sum of the gradients of a batch, one array a parameter.
+        """Return the noisy gradient sum of a batch, one array per parameter.
 
         Parameters
         ----------
         gradients : list of arrays of float64 or float32, shapes (n, *shape)
-            One for each parameter, with one row for each example: numpy arrays, and
-            whatever gives its memory by DLPack or the buffer protocol. An example
-            whose gradient holds NaN or an infinity counts as 0.
+            One array for each parameter, with one row for each example: numpy arrays,
+            and objects with DLPack or the buffer protocol. An example with NaN or an
+            infinity in its gradient counts as 0.
         out : list of arrays of float64 or float32, optional
-            What the sums are written into, of the parameters' shapes: as `gradients`,
-            C-contiguous and writeable. None makes float64 arrays.
+            Arrays to write the sums into, one of each parameter's shape: the same kinds
+            as `gradients`, C-contiguous and writeable. None makes float64 arrays.
         stream : Stream, optional
-            None draws a fresh key from the operating system; for repeatable tests
-            `fastdp.testing.FixedStream`.
+            None draws a fresh key from the operating system; use
+            `fastdp.testing.FixedStream` for repeatable tests.
         workers : int
             Threads.
 
@@ -262,16 +265,16 @@ class GradientSum(Mechanism):
         Raises
         ------
         DTypeError, ParameterError
-            A wrong dtype, shape or number of arrays; memory that the host cannot read
-            or write. Never for a value of the data.
+            An array has a wrong dtype or shape, the number of arrays is wrong, or the
+            host cannot read or write the memory. Never raised for a value of the data.
         EntropyError
-            The operating system gave no randomness. As after any failure, arrays of
-            numpy in `out` hold zeros.
+            The operating system returned no randomness. As after any failure, numpy
+            arrays in `out` hold zeros.
 
         Privacy
         -------
-        It costs `event()`, and for a random batch `sampled_event`. Divide by a
-        public number, not by the size of such a batch. Timing class T0.
+        The cost is `event()`, or `sampled_event` for a random batch. Divide by a public
+        number, not by the size of a random batch. Timing class T0.
         """
         check_stream(stream)
         into = self._outputs(out)
@@ -291,7 +294,7 @@ class GradientSum(Mechanism):
         return found
 
     def _inputs(self, gradients: Any) -> list[_Array]:
-        """Return gradients as arrays of one dtype and of shapes (n, size)."""
+        """Return the gradients as arrays of one dtype with shapes (n, size)."""
         given = _listed("gradients", gradients, len(self._shapes))
         found: list[_Array] = []
         for i, (g, shape) in enumerate(zip(given, self._shapes, strict=True)):
@@ -309,11 +312,11 @@ class GradientSum(Mechanism):
 
 
 class GradientAccumulator(Accumulator[GradientSum]):
-    """Exact sums of clipped gradients on their way to one release of a `GradientSum`.
+    """Exact sums of clipped gradients for one later release of a `GradientSum`.
 
-    Holds private numbers and shows none. `add` and `merge` return the accumulator, so
-    that microbatches, threads and machines come together in any order; `release` draws
-    the noise once and clears it. Pickling carries the private sums.
+    It holds private numbers and shows none. `add` and `merge` return the accumulator,
+    so that microbatches, threads and machines can be combined in any order; `release`
+    draws the noise once and clears the sums. A pickle contains the private sums.
     """
 
     __slots__ = ()
@@ -356,7 +359,7 @@ class GradientAccumulator(Accumulator[GradientSum]):
 
 
 def _write(noisy: _Array, step: float, arrays: list[_Array], at: int) -> None:
-    """Write a piece of the sums into the arrays; the first begins at entry `at`."""
+    """Write a piece of the sums, starting at entry `at`, into the arrays."""
     for each in arrays:
         low, high = max(at, 0), min(at + each.size, noisy.size)
         if low < high:

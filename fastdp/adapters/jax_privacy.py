@@ -83,7 +83,7 @@ def gaussian_privatizer(
     Raises
     ------
     DTypeError, ParameterError
-        A parameter is of a wrong type or out of its range; a key; leaves of integers.
+        A parameter has a wrong type or is out of its range; a key; leaves of integers.
 
     Privacy
     -------

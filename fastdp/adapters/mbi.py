@@ -41,8 +41,8 @@ def measure(
     cliques : sequence of tuples of attributes
         The marginals.
     stream : Stream, optional
-        None draws fresh keys from the operating system; for repeatable tests
-        `fastdp.testing.FixedStream`.
+        None draws fresh keys from the operating system; use
+        `fastdp.testing.FixedStream` for repeatable tests.
 
     Returns
     -------

@@ -313,7 +313,7 @@ def from_batch(
     batch : RecordBatch
         Columns as `require_columns` wants them, or the text of a CSV or TSV file.
     mechanism : mechanism
-        What made the reports.
+        Mechanism that made the reports.
     place : Place
         What the file is, for messages too.
     first : int

@@ -259,7 +259,7 @@ def tally(
         Reports, as `randomize` and `batches` give them; an iterable is read once. In
         a frame of Spark, Dask or Ray, each task counts its own reports.
     mechanism : local randomizer
-        What made the reports.
+        Mechanism that made the reports.
     column : str
         Where they are.
 

@@ -143,7 +143,7 @@ class LinearRegression(Estimator):
 
         Privacy
         -------
-        That of `event()`. Timing class T0.
+        The guarantee is `event()`. Timing class T0.
         """
         one_index(X=X, y=y)
         x = self._entered(X)

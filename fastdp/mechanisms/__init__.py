@@ -1,7 +1,7 @@
 """Mechanisms: immutable objects that draw noise and know their own privacy cost.
 
-Every constructor and function refuses a parameter of the wrong type with DTypeError,
-and one out of its domain with ParameterError. Docstrings name what else can fail.
+Every constructor and function raises DTypeError for a parameter of the wrong type and
+ParameterError for a parameter out of its domain. Docstrings name the other errors.
 """
 
 from fastdp import _public

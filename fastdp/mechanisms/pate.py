@@ -48,7 +48,7 @@ class PATEDivergence(Mechanism):
     Raises
     ------
     DTypeError, ParameterError
-        A parameter is of a wrong type or out of its domain, or `granularity` is too
+        A parameter has a wrong type or is out of its domain, or `granularity` is too
         fine for one query.
 
     Privacy
@@ -139,8 +139,8 @@ class PATEDivergence(Mechanism):
         votes : ndarray of integers, shape (queries, labels)
             Number of teachers for each label of each query; clamped to [0, 10**12].
         stream : Stream, optional
-            None draws a fresh key from the operating system; for repeatable tests
-            `fastdp.testing.FixedStream`.
+            None draws a fresh key from the operating system; use
+            `fastdp.testing.FixedStream` for repeatable tests.
 
         Returns
         -------

@@ -61,8 +61,8 @@ def smooth_median(
         Step of the grid of float values, a power of two; None takes about 2**-40 of the
         range. The step of integers is 1.
     stream : Stream, optional
-        None draws fresh keys from the operating system; for repeatable tests
-        `fastdp.testing.FixedStream`.
+        None draws fresh keys from the operating system; use
+        `fastdp.testing.FixedStream` for repeatable tests.
 
     Returns
     -------
@@ -72,16 +72,16 @@ def smooth_median(
     Raises
     ------
     DTypeError, ParameterError
-        A wrong dtype, no record, bounds that hold no point of the grid, or so small a
-        smoothness that a smooth sensitivity would depend on more than 2**15 records on
-        either side. Never for a value of the data.
+        A wrong dtype, no record, no point of the grid within the bounds, or a
+        smoothness so small that the smooth sensitivity would depend on more than 2**15
+        records on either side. Never raised for a value of the data.
     EntropyError
         The operating system gave no randomness.
 
     Privacy
     -------
-    Pure epsilon under REPLACE_ONE, the neighboring relation: the number of records is
-    public. Exact. The event is that of `SmoothSensitivity.from_epsilon(epsilon,
+    Pure epsilon. The neighboring relation is REPLACE_ONE: the number of records is
+    public. Exact. The event is the event of `SmoothSensitivity.from_epsilon(epsilon,
     largest=high - low, smoothness=smoothness, neighboring_relation="replace_one")`.
     Timing class T0: the values are sorted.
 

@@ -62,9 +62,9 @@ class _Race(Selection):
 
         Privacy
         -------
-        As `event(rows=...)` states. Exact. Timing class T2, as in
-        `ExponentialMechanism.select`. For permute-and-flip, an exact step is needed
-        with a probability of at most 2**-48 a candidate, for all scores
+        The guarantee is `event(rows=...)`. Exact. Timing class T2, as in
+        `ExponentialMechanism.select`. For any scores, permute-and-flip needs an exact
+        step with a probability of at most 2**-48 per candidate
         (docs/proofs/selection.md has the bound for races).
         """
         check_stream(stream)
@@ -89,10 +89,10 @@ class _Race(Selection):
 class PermuteAndFlip(_Race):
     """Choice of a candidate by permute-and-flip.
 
-    Candidates are visited in a random order and each is taken with probability exp(c
-    (score - largest score)) until one is. The same law as the largest of c score +
-    exponential noise of mean 1. Never worse in expectation than the exponential
-    mechanism of the same epsilon.
+    Candidates are visited in a random order, and each is accepted with probability
+    exp(c (score - largest score)) until one is accepted. The choice has the same law as
+    the largest c score + exponential noise of mean 1. Its expected score is never below
+    the exponential mechanism's at the same epsilon.
 
     Parameters
     ----------
@@ -106,9 +106,9 @@ class PermuteAndFlip(_Race):
 
     Privacy
     -------
-    One choice: pure epsilon, under the neighboring relation the sensitivity
-    holds for (with `monotonic` for adding or removing one record only). Not of
-    bounded range: several cost what Laplace noise of scale 1/epsilon costs. Exact.
+    One choice: pure epsilon under the mechanism's neighboring relation (with
+    `monotonic` only for adding or removing one record). The losses have no bounded
+    range: several choices cost as much as Laplace noise of scale 1/epsilon. Exact.
 
     References
     ----------
@@ -153,7 +153,8 @@ class ReportNoisyMax(_Race):
     epsilon, sensitivity, monotonic, neighboring_relation
         As in `ExponentialMechanism`.
     noise : {"exponential", "laplace", "gumbel"}
-        Law of the noise, real-valued, of scale 1/c: (2) sensitivity/epsilon.
+        Law of the real-valued noise, with scale 1/c: 2 sensitivity/epsilon, or
+        sensitivity/epsilon with `monotonic`.
 
     Raises
     ------
@@ -162,11 +163,11 @@ class ReportNoisyMax(_Race):
 
     Privacy
     -------
-    One choice: pure epsilon, under the neighboring relation the sensitivity
-    holds for (with `monotonic` for adding or removing one record only). Gumbel noise
-    makes it the exponential mechanism, of bounded range (rho = epsilon**2/8);
-    exponential noise makes it permute-and-flip; several of these, or with Laplace
-    noise, cost what Laplace noise of scale 1/epsilon costs. Exact.
+    One choice: pure epsilon under the mechanism's neighboring relation (with
+    `monotonic` only for adding or removing one record). Gumbel noise makes it the
+    exponential mechanism, of bounded range (rho = epsilon**2/8); exponential noise
+    makes it permute-and-flip. Several choices with exponential or Laplace noise cost as
+    much as Laplace noise of scale 1/epsilon. Exact.
 
     References
     ----------
@@ -223,9 +224,9 @@ def noisy_argmax(
 ) -> Any:
     """Return the index of the largest count after real-valued noise is added.
 
-    The noisy maximum of PATE: the noise is Gaussian or Laplace on the real line, of
-    which as many bits are drawn as the comparison needs, so that formulas for
-    continuous noise hold as they are.
+    This is the noisy maximum of PATE. The noise is Gaussian or Laplace on the real
+    line; as many of its bits are drawn as the comparison needs, so that formulas for
+    continuous noise hold unchanged.
 
     Parameters
     ----------
@@ -234,7 +235,8 @@ def noisy_argmax(
     sigma : int, float, Fraction or Decimal, optional
         Standard deviation of Gaussian noise, in [2**-900, 2**900].
     scale : int, float, Fraction or Decimal, optional
-        Scale of Laplace noise, likewise. Exactly one of the two is given.
+        Scale of Laplace noise, in [2**-900, 2**900]. Exactly one of `sigma` and `scale`
+        is given.
     axis, stream, workers
         As in `ExponentialMechanism.select`.
 
@@ -246,16 +248,15 @@ def noisy_argmax(
     Raises
     ------
     DTypeError, ParameterError, EntropyError
-        As in `ExponentialMechanism.select`; also unless one of `sigma` and `scale` is
-        given.
+        As in `ExponentialMechanism.select`; also raised unless exactly one of `sigma`
+        and `scale` is given.
 
     Privacy
     -------
-    Post-processing of counts with noise: for counts of L2 sensitivity s (over the
-    slice together) Gaussian noise gives rho = s**2/(2 sigma**2), for L1 sensitivity s
-    Laplace noise gives epsilon = s/scale, under any neighboring relation; accountants
-    for PATE give less where the votes agree. Exact. Timing class T2, as in
-    `ExponentialMechanism.select`.
+    Post-processing of counts with noise. Under any neighboring relation, Gaussian noise
+    gives rho = s**2/(2 sigma**2) for L2 sensitivity s (of the whole slice), and Laplace
+    noise gives epsilon = s/scale for L1 sensitivity s. Accountants for PATE state less
+    if the votes agree. Exact. Timing class T2, as in `ExponentialMechanism.select`.
 
     References
     ----------

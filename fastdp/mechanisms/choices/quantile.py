@@ -1,12 +1,13 @@
 """Quantiles by the exponential mechanism, exactly, on a public grid.
 
 Each record is rounded to a point of a grid. The sorted records cut the grid into
-intervals whose points all have the same rank. One interval is chosen, with the number
-of its points as weight, then a uniform point in it. Together this is the exponential
-mechanism over all points of the grid, with integer scores and weights.
+intervals whose points all have the same rank. One interval is chosen, weighted by its
+number of points, and then a uniform point in the interval. Together the two steps are
+the exponential mechanism over all points of the grid, with integer scores and weights.
 
-Several quantiles are found by halving: the middle one first, then those below it
-among the records below it, and so on. A record takes part in one choice of each level.
+Several quantiles are found by halving: first the middle quantile, then the lower
+quantiles among the records below it and the upper quantiles among the records above,
+and so on. A record takes part in one choice per level.
 """
 
 from __future__ import annotations
@@ -56,9 +57,9 @@ class Quantiles(Mechanism):
     Parameters
     ----------
     q : float, int, Fraction or Decimal, or a sequence or one-dimensional array of them
-        Which quantiles, each in [2**-20, 1 - 2**-20], in any order; 0.5 is the
-        median. Each is taken as the nearest fraction with a denominator of at most
-        2**20, so that 0.1 is 1/10.
+        The quantiles, each in [2**-20, 1 - 2**-20], in any order; 0.5 is the median.
+        Each is rounded to the nearest fraction with a denominator of at most 2**20, so
+        that 0.1 is 1/10.
     bounds : tuple of two real numbers
         The range of the column, (low, high), low < high, in the values' unit; public.
         Values are clamped to it. Wide bounds cost little: the error grows with the
@@ -69,23 +70,23 @@ class Quantiles(Mechanism):
         Step of the grid of float values, a power of two; None takes about 2**-40 of the
         range. The step of integers is 1.
     groups : int, optional
-        Number of public groups, each with quantiles of its own; None for the column as
-        a whole.
+        Number of public groups, each with its own quantiles; None for the whole column.
     groups_per_unit, records_per_group : int
-        Number of groups, and of records in each, that one individual has at most:
-        `fastdp.bound_contributions` makes it true.
+        Largest number of groups per individual, and of one individual's records in each
+        group; `fastdp.bound_contributions` enforces both.
     neighboring_relation : NeighboringRelation
         The relation for which epsilon holds. The number of all records is private only
         under ADD_OR_REMOVE_ONE; the number of records in a group is always private.
 
     Privacy
     -------
-    Pure epsilon under `neighboring_relation`. One quantile: a single selection of
-    bounded range, with rank for score; its sensitivity is max(q, 1 - q) if a record
-    is added or removed, 1 if one is replaced. Several: floor(log2(m)) + 1 selections
-    for m quantiles, one a level, each with an equal share. In k groups with r records
-    each an individual takes part in k times as many (2 k where replaced), whose epsilon
-    for a record is 1/r of their share. Exact.
+    Pure epsilon under `neighboring_relation`. One quantile is a single selection of
+    bounded range with the rank as score; its sensitivity is max(q, 1 - q) if a record
+    is added or removed, and 1 if a record is replaced. m quantiles need floor(log2(m))
+    + 1 selections, one per level, each with an equal share of epsilon. An individual
+    with r records in each of k groups takes part in k times as many selections (2 k
+    times if replaced), and the epsilon of each selection for one record is 1/r of the
+    selection's share. Exact.
 
     References
     ----------
@@ -194,7 +195,7 @@ class Quantiles(Mechanism):
 
     @property
     def levels(self) -> int:
-        """Number of selections that one record takes part in."""
+        """The number of selections that one record takes part in."""
         return self._levels
 
     @property
@@ -215,8 +216,8 @@ class Quantiles(Mechanism):
     def epsilon(self, *, delta: Real = 0) -> float:
         """Return an epsilon that one release meets at `delta`, rounded up.
 
-        With several selections this is what their sum implies; accountants that know
-        more of `event` may find less.
+        With several selections the bound follows from their sum; an accountant may find
+        a smaller bound for `event`.
 
         Parameters
         ----------
@@ -233,14 +234,14 @@ class Quantiles(Mechanism):
     def delta(self, epsilon: Real) -> float:
         """Return a delta that one release meets at `epsilon`, rounded up.
 
-        Errors and the meaning with several selections are those of `epsilon`.
+        The errors, and the meaning with several selections, are as for `epsilon`.
         """
         return event_delta(self._pure(), epsilon)
 
     def rho(self) -> float:
         """Return rho of one release (zero-concentrated privacy), rounded up.
 
-        The sum over n selections, levels times groups: epsilon**2/(8 n) in all.
+        The sum over n selections (levels times groups) is epsilon**2/(8 n).
         """
         return _validate.float_up(self._total**2 / (8 * self._selections))
 
@@ -259,7 +260,7 @@ class Quantiles(Mechanism):
         stream: Stream | None = None,
         workers: int = 1,
     ) -> Any:
-        """Return the quantiles of the values, or of those of each group.
+        """Return the quantiles of the values, or of the values of each group.
 
         Parameters
         ----------
@@ -267,38 +268,39 @@ class Quantiles(Mechanism):
             One entry for each record; arrays may have any shape, columns are those of
             `DiscreteLaplace.release`, and lists are floats. NaN and nulls count as the
             lower bound, infinities as the bounds; floats count as the nearest point of
-            the grid. No sensitivity changes with that.
+            the grid. This mapping changes no sensitivity.
         by : column of integers, of the values' shape
-            The group of each record, for a mechanism with groups. Records of no group
-            (outside [0, groups), null) and those that are NaN contribute nothing; a
-            null among the values counts as the lower bound here, too. Two pandas
-            columns must have one index.
+            The group of each record, for a mechanism with groups. Records without a
+            group (outside [0, groups), or null) and records with value NaN contribute
+            nothing; a null value counts as the lower bound here, too. Two pandas
+            columns must have the same index.
         stream : Stream, optional
-            None draws fresh keys from the operating system; for repeatable tests
-            `fastdp.testing.FixedStream`.
+            None draws fresh keys from the operating system; use
+            `fastdp.testing.FixedStream` for repeatable tests.
         workers : int
             Threads of a selection.
 
         Returns
         -------
         numpy.float64, numpy.int64, or ndarray of one of them
-            Points of the grid within the bounds, in the order of `q`; they rise with
-            q. Integers for integers. Without records, uniform over the range. With
-            groups a row for each, shape (groups,) or (groups, len(q)).
+            Points of the grid within the bounds, in the order of `q`; a larger q gives
+            no smaller point. Integers for integer values. Without records, the points
+            are uniform over the range. With groups, there is one row per group: shape
+            (groups,) or (groups, len(q)).
 
         Raises
         ------
         DTypeError, ParameterError
-            A wrong dtype or layout, or bounds that hold no integer, or more than 2**60
-            of them, for integer values. Never for a value of the data.
+            A wrong dtype or layout; for integer values, bounds that contain no integer
+            or more than 2**60 integers. Never raised for a value of the data.
         EntropyError
             The operating system gave no randomness.
 
         Privacy
         -------
-        That of `event()`. Exact: the scores are exact ranks, the weights numbers of
-        points, the choice within an interval uniform. Timing class T0: the values are
-        sorted, and the time depends on their order and number.
+        The guarantee is `event()`. Exact: the scores are exact ranks, the weights are
+        numbers of points, and the choice within an interval is uniform. Timing class
+        T0: the values are sorted, and the time depends on their order and number.
         """
         check_stream(stream)
         one_index(values=values, by=by)

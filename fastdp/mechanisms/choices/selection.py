@@ -1,4 +1,4 @@
-"""Private selection by the exponential mechanism, and the base class of selections."""
+"""The exponential mechanism, and the base class of private selections."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Selection(Mechanism):
 
     @property
     def sensitivity(self) -> int | float | Fraction:
-        """Largest change of any one score by one individual, exact."""
+        """The largest change of any one score by one individual, exact."""
         return _validate.plain(self._sensitivity)
 
     @property
@@ -96,7 +96,8 @@ class Selection(Mechanism):
         Parameters
         ----------
         rows : int
-            Sets of candidates of the call, one choice from each, >= 1.
+            Number of sets of candidates in the call, >= 1; one choice is made from
+            each.
         """
         return self._composed(_validate.integer("rows", rows, 1))
 
@@ -124,29 +125,30 @@ class ExponentialMechanism(Selection):
     Parameters
     ----------
     epsilon : int, float, Fraction or Decimal
-        > 0, of one choice.
+        Epsilon of one choice, > 0.
     sensitivity : int, float, Fraction or Decimal
-        > 0: how far one individual moves any one score, in the unit of the scores.
+        > 0: the most that one individual changes any one score, in the unit of the
+        scores.
     monotonic : bool
         Whether adding a record moves all scores the same way (counts, for example).
-        Then c = epsilon/sensitivity, else c = epsilon/(2 sensitivity).
+        Then c = epsilon/sensitivity; otherwise c = epsilon/(2 sensitivity).
     neighboring_relation : NeighboringRelation
-        The relation for which the sensitivity holds; with `monotonic` it can only be
+        The relation for which the sensitivity holds; `monotonic` requires
         ADD_OR_REMOVE_ONE.
 
     Raises
     ------
     DTypeError, ParameterError
-        A parameter is of the wrong type or not positive, or their ratio is beyond
-        2**899 either way.
+        A parameter has the wrong type or is not positive, or the ratio of epsilon and
+        sensitivity is below 2**-899 or above 2**899.
 
     Privacy
     -------
-    One choice: pure epsilon, and more: the privacy losses of all outcomes lie in an
-    interval of length epsilon (bounded range). Under the neighboring relation the
-    sensitivity holds for; with `monotonic` for adding or removing one record
-    only. k choices, or several rows, compose: `event(k=..., rows=...)`. Exact: no
-    gap between scores gives a probability of 0.
+    One choice: pure epsilon, and bounded range: the privacy losses of all outcomes lie
+    in an interval of length epsilon. Both hold under the neighboring relation of the
+    sensitivity; with `monotonic` only for adding or removing one record. k choices, or
+    several rows, compose: `event(k=..., rows=...)`. Exact: even across a large gap
+    between scores, no probability is 0.
 
     References
     ----------
@@ -190,9 +192,9 @@ class ExponentialMechanism(Selection):
         Parameters
         ----------
         k : int
-            Choices from each set of candidates, >= 1.
+            Number of choices from each set of candidates, >= 1.
         rows : int
-            Sets of candidates of the call, >= 1.
+            Number of sets of candidates in the call, >= 1.
         """
         count = _validate.integer("k", k, 1) * _validate.integer("rows", rows, 1)
         return self._composed(count)
@@ -200,7 +202,7 @@ class ExponentialMechanism(Selection):
     def pmf(self, scores: Any, *, axis: int = -1) -> _Array:
         """Return the probability of each candidate, to double precision.
 
-        Private, as the scores are: for teaching and for tests.
+        The result is as private as the scores: use it for teaching and tests only.
 
         Parameters
         ----------
@@ -256,28 +258,28 @@ class ExponentialMechanism(Selection):
         Parameters
         ----------
         scores : ndarray of float64, float32 or integers (not uint64), or column
-            Utilities; a matrix gives a choice for each slice along `axis`. Columns are
-            those of `DiscreteLaplace.release`: a null counts as 0. NaN and -infinity
-            count as weight 0, +infinity as the largest double; if every
-            weight left is 0 the choice is uniform. The sensitivity must hold for the
-            scores as they are given.
+            Utilities; a matrix gives a choice for each slice along `axis`. The same
+            kinds of columns as in `DiscreteLaplace.release`: a null counts as 0. NaN
+            and -infinity count as weight 0, +infinity as the largest double; if every
+            remaining weight is 0 the choice is uniform. The sensitivity must hold for
+            the scores as given.
         weights : array or nested sequence of int, float, Fraction or Decimal, optional
             >= 0, at their exact values; the shape must broadcast to that of
             `scores`. Probabilities are proportional to weight * exp(c score). The
             weights must not depend on the data unless the analysis covers it.
         k : int
-            Choices without replacement, one after another, in this order; at most the
-            number of candidates.
+            Number of choices without replacement, returned in the order of choice; at
+            most the number of candidates.
         axis : int
             Axis of the candidates.
         method : {"auto", "inverse", "gumbel"}
-            How several are chosen, two ways to the same law: "inverse" sums the weights
-            (k <= 4096), "gumbel" adds noise to every score and takes the largest, also
-            for a whole order. One is always chosen by integer upper bounds of the
-            weights and exact acceptance.
+            How several candidates are chosen; both methods have the same law. "inverse"
+            sums the weights (k <= 4096). "gumbel" adds noise to every score and takes
+            the k largest, up to a full ranking. A single candidate is always chosen by
+            integer upper bounds of the weights and exact acceptance.
         stream : Stream, optional
-            None draws a fresh key from the operating system; for repeatable tests
-            `fastdp.testing.FixedStream`.
+            None draws a fresh key from the operating system; use
+            `fastdp.testing.FixedStream` for repeatable tests.
         workers : int
             Threads, over rows; the output of a fixed stream does not depend on it.
 
@@ -290,19 +292,20 @@ class ExponentialMechanism(Selection):
         Raises
         ------
         DTypeError, ParameterError
-            A wrong dtype or shape, k above the number of candidates, no candidate,
-            negative or infinite weights. Never for a score.
+            A wrong dtype or shape, k above the number of candidates, no candidate, or
+            negative or infinite weights. Never raised for a score.
         EntropyError
             The operating system gave no randomness.
 
         Privacy
         -------
-        As `event(k=k, rows=...)` states. Exact. Timing class T2: independent of scores,
-        weights and choices, except for rare cases that an exact step settles: words
-        near a boundary, and for one choice both tries rejected (at most 2**-41.4 for
-        10**6 candidates, for all scores and weights). docs/proofs/selection.md
-        bounds their probability. For several choices, memory addresses depend on them.
-        The interpreter converts `weights` that are Python objects.
+        The guarantee is `event(k=k, rows=...)`. Exact. Timing class T2: independent of
+        scores, weights and choices, except for rare cases that need an exact step: a
+        random word near a boundary or, for one choice, two rejected tries (probability
+        at most 2**-41.4 for 10**6 candidates, for all scores and weights).
+        docs/proofs/selection.md bounds their probability. For several choices, memory
+        addresses depend on them. The interpreter converts `weights` that are Python
+        objects.
         """
         check_stream(stream)
         if (
@@ -354,10 +357,10 @@ class ExponentialMechanism(Selection):
     def select_stream(
         self, chunks: Iterable[_Array], *, stream: Stream | None = None
     ) -> np.int64:
-        """Return the index of one candidate whose scores come in pieces.
+        """Return the index of one candidate from scores that arrive in pieces.
 
-        One pass with the memory of a piece: of all candidates seen, the one ahead in
-        the race of noisy scores (`method="gumbel"`) is kept.
+        One pass in the memory of one piece: only the candidate with the largest noisy
+        score so far is stored (`method="gumbel"`).
 
         Parameters
         ----------
@@ -378,8 +381,9 @@ class ExponentialMechanism(Selection):
 
         Privacy
         -------
-        That of `event()`. Exact. Timing class T2 within a piece; between pieces two
-        candidates are compared by exact integers, whose time depends on their scores.
+        The guarantee is `event()`. Exact. Timing class T2 within a piece; between
+        pieces two candidates are compared by exact integers, whose time depends on
+        their scores.
         """
         check_stream(stream)
         with _core.Call(stream) as call:

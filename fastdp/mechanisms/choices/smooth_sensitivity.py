@@ -52,10 +52,10 @@ _MOST_INT = int(_FLOAT_MAX)
 class SmoothSensitivity(Mechanism):
     """Noise scaled by a smooth bound of the sensitivity at the given data.
 
-    It releases f + scale S T on a grid. S is at least the local sensitivity of f (how
-    far f moves for any neighbor of *these* data), and changes by at most the factor
-    e^smoothness between neighbors. T is noise whose law hardly changes with such a
-    factor.
+    It releases f + scale S T on a grid. S is at least the local sensitivity of f (the
+    largest change of f between *these* data and any neighbor), and S changes by at most
+    the factor e^smoothness between neighbors. T is noise whose law changes little under
+    such a factor.
 
     Parameters
     ----------
@@ -64,8 +64,8 @@ class SmoothSensitivity(Mechanism):
     smoothness : int, float, Fraction or Decimal
         beta > 0 of the smooth sensitivity; for Gaussian noise <= 4.
     largest : int, float, Fraction or Decimal
-        A bound of the *global* sensitivity of f, > 0, public: no smooth sensitivity
-        counts as more.
+        A public bound on the *global* sensitivity of f, > 0; a larger smooth
+        sensitivity counts as this bound.
     noise : {"student", "gaussian"}
         "student": Student's t with 3 degrees of freedom (variance 3), for pure
         epsilon. "gaussian": discrete Gaussian, for Renyi divergences up to the order
@@ -74,21 +74,21 @@ class SmoothSensitivity(Mechanism):
         Step of the grid that the answer is rounded to, > 0, public; None takes about
         2**-40 of `largest`.
     neighboring_relation : NeighboringRelation
-        The relation for which the smooth sensitivity is one.
+        The relation for which the smooth sensitivity holds.
 
     Raises
     ------
     DTypeError, ParameterError
-        A parameter is of a wrong type or out of its domain, or `granularity` is too
+        A parameter has a wrong type or is out of its domain, or `granularity` is too
         fine for Gaussian noise.
 
     Privacy
     -------
     Student: pure epsilon = 3 beta + 2/(sqrt(3) scale), under `neighboring_relation`.
     Gaussian: `divergence(order)`. Exact noise on a grid, bounds rounded up; computed
-    sensitivities may be off by a relative 2**-40, which is charged. What must hold of
-    the smooth sensitivity is the caller's to prove. Not timing-safe (class T0): the
-    noise's scale depends on the data.
+    sensitivities may be off by a relative 2**-40, which is charged. The caller must
+    prove that the smooth sensitivity has the two properties above. Not timing-safe
+    (class T0): the noise's scale depends on the data.
 
     References
     ----------
@@ -181,8 +181,8 @@ class SmoothSensitivity(Mechanism):
         Raises
         ------
         DTypeError, ParameterError
-            A parameter is out of its domain, or `smoothness` leaves nothing of epsilon
-            to the noise.
+            A parameter is out of its domain, or `smoothness` uses all of epsilon and
+            leaves none for the noise.
         """
         total = _validate.positive("epsilon", epsilon)
         beta = total / 6
@@ -204,7 +204,7 @@ class SmoothSensitivity(Mechanism):
 
     @property
     def scale(self) -> int | float | Fraction:
-        """Multiple of the smooth sensitivity that the noise is scaled by, exact."""
+        """The exact multiple of the smooth sensitivity by which the noise is scaled."""
         return _validate.plain(self._scale)
 
     @property
@@ -220,7 +220,7 @@ class SmoothSensitivity(Mechanism):
     # ---- cost ------------------------------------------------------------------------
 
     def event(self) -> PureDPEvent | RDPEvent:
-        """Return the event of one release, which depends on no data.
+        """Return the event of one release; it does not depend on the data.
 
         For Gaussian noise it has Renyi bounds at up to 24 orders; see `divergence`.
         """
@@ -283,11 +283,11 @@ class SmoothSensitivity(Mechanism):
         value : int or float, of Python or numpy
             The answer f at the data; NaN counts as 0, infinities as the largest double.
         smooth_sensitivity : int or float, of Python or numpy
-            S at the data, in the same unit; private, as the data are. NaN and numbers
+            S at the data, in the same unit, and as private as the data. NaN and numbers
             below 0 or above `largest` count as `largest`.
         stream : Stream, optional
-            None draws fresh keys from the operating system; for repeatable tests
-            `fastdp.testing.FixedStream`.
+            None draws fresh keys from the operating system; use
+            `fastdp.testing.FixedStream` for repeatable tests.
 
         Returns
         -------
@@ -297,13 +297,13 @@ class SmoothSensitivity(Mechanism):
         Raises
         ------
         DTypeError
-            Not a number. Never for a value of the data.
+            Not a number. Never raised for a value of the data.
         EntropyError
             The operating system gave no randomness.
 
         Privacy
         -------
-        That of `event()`. Timing class T0.
+        The guarantee is `event()`. Timing class T0.
         """
         check_stream(stream)
         answer = _number("value", value)
@@ -326,7 +326,7 @@ class SmoothSensitivity(Mechanism):
     def _require_room(self) -> None:
         """Refuse parameters for which Gaussian noise, or its bound, does not exist.
 
-        It reads public numbers alone: no smooth sensitivity exceeds `largest`.
+        Only public numbers are read: no smooth sensitivity exceeds `largest`.
         """
         shown = _validate.plain(self._scale)
         if self._smoothness > _MOST_SMOOTHNESS:

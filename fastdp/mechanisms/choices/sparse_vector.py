@@ -1,8 +1,8 @@
 """The sparse vector technique: find which of many answers exceed a threshold.
 
 The threshold gets noise once, and every answer gets its own noise. The cost grows with
-the answers above the threshold, not with those below. Values, threshold and noise are
-integers on one public grid, where they are compared exactly.
+the number of answers above the threshold; answers below it are free. Values, threshold
+and noise are integers on one public grid, where they are compared exactly.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ _MOST_ANSWERS = 2**20
 
 
 class SparseVector(Remembering):
-    """Test which answers exceed a threshold; only those that do cost budget.
+    """Test which answers exceed a threshold; only answers above it cost budget.
 
-    The one mechanism with a memory: it draws the noise of its threshold when it is
-    made, answers any number of queries that are below, and is spent after `answers`
-    that are above. Its threshold is then wiped.
+    This is the only mechanism with a memory. The constructor draws the threshold's
+    noise. The object answers any number of queries below the threshold and is spent
+    after `answers` queries above it; the noisy threshold is then wiped.
 
     Parameters
     ----------
@@ -55,14 +55,15 @@ class SparseVector(Remembering):
     epsilon : int, float, Fraction or Decimal
         Pure epsilon of all comparisons together, > 0.
     sensitivity : int, float, Fraction or Decimal
-        > 0; how far one individual moves any one query, in its unit.
+        > 0; the most that one individual changes any one query, in the query's unit.
     answers : int
-        In [1, 2**20]; after that many answers above it, the vector is spent.
+        In [1, 2**20]; after this number of answers above the threshold, the object is
+        spent.
     monotonic : bool
-        One individual moves all queries in the same direction, as with counts. Half
-        the noise suffices.
+        Whether one individual moves all queries in the same direction, as with counts.
+        Half the noise is then enough.
     neighboring_relation : NeighboringRelation
-        The relation for which the sensitivity holds; with `monotonic` it can only be
+        The relation for which the sensitivity holds; `monotonic` requires
         ADD_OR_REMOVE_ONE.
     numeric_epsilon : int, float, Fraction or Decimal, optional
         Pure epsilon, > 0, for the noisy values that `answer` gives; charged on top.
@@ -70,24 +71,24 @@ class SparseVector(Remembering):
         Step of the grid, a power of two; None takes about 2**-40 of the noise.
     stream : Stream, optional
         Source of the threshold's noise. None draws a fresh key from the operating
-        system; for repeatable tests `fastdp.testing.FixedStream`.
+        system; use `fastdp.testing.FixedStream` for repeatable tests.
 
     Raises
     ------
     DTypeError, ParameterError, CalibrationError
-        A parameter is of a wrong type or out of its range.
+        A parameter has a wrong type or is out of its range.
     EntropyError
         The operating system gave no randomness.
 
     Privacy
     -------
-    Pure epsilon + numeric_epsilon for all that one object ever answers, to queries
-    that may be chosen with the earlier answers in view, under the neighboring
-    relation the sensitivity holds for; with `monotonic` for adding or removing one
-    record only. `event` states it, whether or not the answers are used up.
-    Exact: discrete noise on a public grid, and the sensitivity pays for rounding to
-    it. It is charged when it is made. An object refuses to be copied, pickled or used
-    in a forked child; threads may share it.
+    Pure epsilon + numeric_epsilon for all answers of one object together, even if
+    queries are chosen after seeing earlier answers, under the neighboring relation of
+    the sensitivity; with `monotonic` only for adding or removing one record. `event`
+    states this cost, whether or not all answers are used. Exact: the noise is discrete
+    on a public grid, and the sensitivity includes the rounding to the grid. Charge the
+    cost when the object is made. An object refuses to be copied, pickled or used in a
+    forked child; threads may share it.
 
     References
     ----------
@@ -208,7 +209,7 @@ class SparseVector(Remembering):
 
     @property
     def remaining(self) -> int:
-        """Number of answers above the threshold that can still be given."""
+        """The number of answers above the threshold that are left."""
         return self._remaining
 
     @property
@@ -248,25 +249,25 @@ class SparseVector(Remembering):
         Parameters
         ----------
         values : float, int, ndarray of float64, float32 or integers (not uint64)
-            The queries' exact answers: one, or a one-dimensional array or column (as
-            for `DiscreteLaplace.release`) that is processed in order. Integers beyond
-            2**53 are clamped to it, NaN and nulls count as 0, and values beyond 2**60
-            steps of the grid, including infinities, are clamped to that; the
+            The exact answers of the queries: a scalar, or a one-dimensional array or
+            column (as for `DiscreteLaplace.release`), processed in order. Integers
+            beyond 2**53 are clamped to it, NaN and nulls count as 0, and values beyond
+            2**60 steps of the grid, including infinities, are clamped to that; the
             sensitivity must hold after this mapping.
         stream : Stream, optional
-            None draws a fresh key from the operating system; for repeatable tests
-            `fastdp.testing.FixedStream`.
+            None draws a fresh key from the operating system; use
+            `fastdp.testing.FixedStream` for repeatable tests.
 
         Returns
         -------
         numpy.bool or ndarray of bool
-            The array is shorter than `values` if the last answer was used up by one
-            of them: it ends with that one.
+            The array is shorter than `values` if one of them uses up the last answer:
+            it then ends at that value.
 
         Raises
         ------
         DTypeError, ParameterError
-            A wrong dtype or shape. Never for a value of the data.
+            A wrong dtype or shape. Never raised for a value of the data.
         BudgetExceededError
             No answer is left, or this is a forked child of the process that made the
             object. Nothing is answered.
@@ -275,9 +276,9 @@ class SparseVector(Remembering):
 
         Privacy
         -------
-        Part of the guarantee of `event`, for any number of calls. Exact. Timing class
-        T1: independent of the values, but through the answers (Python ints apart,
-        whose conversion is the interpreter's).
+        The guarantee of `event` covers any number of calls. Exact. Timing class T1: the
+        time depends on the values only through the answers (except that the interpreter
+        converts Python ints).
         """
         check_stream(stream)
         queries = _queries(values)
@@ -288,18 +289,18 @@ class SparseVector(Remembering):
     def answer(self, values: Any, *, stream: Stream | None = None) -> Any:
         """Return the noisy values of the queries above the threshold, NaN for others.
 
-        Parameters are those of `test`. The noise of a value is fresh, so it reveals
-        nothing more about the comparison than the comparison's own answer.
+        The parameters are as in `test`. The noise of a value is fresh, so the value
+        reveals no more about the comparison than the answer of the comparison does.
 
         Returns
         -------
         numpy.float64 or ndarray of float64
-            As `test`, with a value for True and NaN for False.
+            As in `test`, with a value instead of True and NaN instead of False.
 
         Raises
         ------
         ParameterError
-            The object was made without `numeric_epsilon`, or as in `test`.
+            The object was made without `numeric_epsilon`; also as in `test`.
         DTypeError, BudgetExceededError, EntropyError
             As in `test`; after an `EntropyError` the answers are spent.
 
@@ -390,7 +391,7 @@ def _grid_of(
 
 
 def _queries(values: Any) -> _Array:
-    """Return the values as float64: a scalar's array has no dimension."""
+    """Return the values as float64; a scalar gives an array without dimensions."""
     if is_data(values):
         values, _ = enter("values", values, real=None)
     if isinstance(values, np.ndarray):
@@ -421,14 +422,14 @@ def _as_float64(values: _Array) -> _Array:
 
 
 def _clamped(queries: _Array, step: float) -> _Array:
-    """Clamp the queries to the reach of the grid, with NaN as 0."""
+    """Clamp the queries to the range of the grid, with NaN as 0."""
     reach = _MOST_STEPS * step
     with np.errstate(all="ignore"):
         return np.clip(np.where(np.isnan(queries), 0.0, queries), -reach, reach)
 
 
 def _steps(queries: _Array, step: float) -> _Array:
-    """Return the nearest points of the grid, clamped to its reach."""
+    """Return the nearest points of the grid, clamped to its range."""
     # Exact: the division is by a power of two, or the quotient is so small that rint
     # gives 0. Clamp first: no value then sets a processor flag, which would take time.
     with np.errstate(all="ignore"):

@@ -28,10 +28,11 @@ _Array = np.ndarray[Any, Any]
 class ProposeTestRelease(Mechanism):
     """Release of an answer if the data are far from data where it is unstable.
 
-    A bound of the local sensitivity is proposed without looking at the data. The
-    distance, the number of records that would have to change before the local
-    sensitivity exceeds it (0 if it does already), is tested; if the test passes, the
-    answer is released with noise for the proposed bound.
+    A bound on the local sensitivity is proposed without looking at the data. The
+    distance is the number of records that would have to change before the local
+    sensitivity exceeds the bound (0 if it exceeds the bound already). The distance is
+    tested; if the test passes, the answer is released with noise for the proposed
+    bound.
 
     Parameters
     ----------
@@ -39,26 +40,27 @@ class ProposeTestRelease(Mechanism):
         Parameters of the test: epsilon > 0; delta > 0 and < 1, the probability that a
         distance of 1 passes.
     mechanism : mechanism of added noise, or None
-        Calibrated with the proposed bound as its sensitivity. None releases the answer
-        without noise: for answers with finitely many values (a model, a flag), whose
-        distance is the number of records that must change for another answer.
+        A mechanism calibrated with the proposed bound as its sensitivity. None releases
+        the answer without noise, for answers with finitely many values (a model, a
+        flag); the distance is then the number of records that must change for another
+        answer.
     neighboring_relation : NeighboringRelation, optional
-        The relation for which distance and bound hold. If there is a mechanism, its
-        relation.
+        The relation for which distance and bound hold. With a mechanism, the
+        mechanism's relation.
 
     Raises
     ------
     DTypeError, ParameterError
-        A parameter is of a wrong type or out of its range, the mechanism's sensitivity
-        is not known or its relation another one, or the test's table would have more
+        A parameter has a wrong type or is out of its range, the mechanism's sensitivity
+        is unknown or its relation is different, or the test's table would have more
         than 2**19 entries.
 
     Privacy
     -------
     The test's (epsilon, delta) composed with the mechanism's event, under
     `neighboring_relation`. The distance must be an integer that moves by at most 1
-    between neighbors, and the bound must not depend on the data: both are the caller's
-    to prove. Exact: probabilities are integers over 2**128, and a distance of 0 never
+    between neighbors, and the bound must not depend on the data: the caller must prove
+    both. Exact: probabilities are integers over 2**128, and a distance of 0 never
     passes. Timing class T0.
 
     References
@@ -128,7 +130,7 @@ class ProposeTestRelease(Mechanism):
         )
 
     def event(self) -> Event:
-        """Return the event of one release: that of the test, and of the noise."""
+        """Return the event of one release, for the test and the noise."""
         stated = dict(self._test._arguments)
         test = ApproximateDPEvent(
             epsilon=stated["epsilon"],
@@ -157,27 +159,27 @@ class ProposeTestRelease(Mechanism):
         value : as the mechanism's `release` takes it; anything if there is none
             The answer at the data.
         distance : int, of Python or numpy
-            Distance of the data from instability; below 0 counts as 0. What its
-            computation shows (time, errors) is the caller's.
+            Distance of the data from instability; below 0 counts as 0. The caller is
+            responsible for what its computation reveals (time, errors).
         stream : Stream, optional
-            None draws fresh keys from the operating system; for repeatable tests
-            `fastdp.testing.FixedStream`.
+            None draws fresh keys from the operating system; use
+            `fastdp.testing.FixedStream` for repeatable tests.
 
         Returns
         -------
-        As the mechanism's `release`, or None
+        The type of the mechanism's `release`, or None
             Without a mechanism `value` itself, or None.
 
         Raises
         ------
         DTypeError, ParameterError
-            A wrong type or shape. Never for a value of the data.
+            A wrong type or shape. Never raised for a value of the data.
         EntropyError
             The operating system gave no randomness.
 
         Privacy
         -------
-        That of `event()`. Timing class T0.
+        The guarantee is `event()`. Timing class T0.
         """
         check_stream(stream)
         if isinstance(distance, (bool, np.timedelta64)) or not isinstance(
@@ -193,19 +195,19 @@ class ProposeTestRelease(Mechanism):
 
 
 class StableMode(Mechanism):
-    """The most frequent key, exactly, if it leads by enough; else nothing.
+    """Release the exact most frequent key if it leads by enough, else nothing.
 
     Parameters
     ----------
     epsilon, delta : int, float, Fraction or Decimal
         epsilon > 0; delta > 0 and < 1.
     neighboring_relation : NeighboringRelation
-        Under `REPLACE_ONE` a lead counts half.
+        Under `REPLACE_ONE` the test halves the lead.
 
     Privacy
     -------
-    (epsilon, delta) under `neighboring_relation`. The sensitivity is one record of one
-    key (`fastdp.bound_contributions` makes it true of users). Exact. Timing class T0.
+    (epsilon, delta) under `neighboring_relation`. The guarantee covers one record of
+    one key (`fastdp.bound_contributions` extends it to users). Exact. Timing class T0.
 
     References
     ----------
@@ -242,7 +244,7 @@ class StableMode(Mechanism):
         self._freeze(_arguments=stated, _relation=test._relation, _test=test)
 
     def event(self) -> Event:
-        """Return the event of one release: that of the test, which includes the key."""
+        """Return the event of one release: the test's event, which covers the key."""
         return self._test.event()
 
     def probability(self, lead: int) -> float:
@@ -265,12 +267,12 @@ class StableMode(Mechanism):
             The key of each record; None and NaN are ignored. Ties go to the smallest
             key.
         counts : column of integers, shape (len(keys),), optional
-            How many records have the key; below 1 and null count as none. A key that
-            comes twice has the sum of its counts. Two pandas columns must have one
+            Number of records with each key; numbers below 1 and nulls count as 0. The
+            counts of a repeated key are added. Two pandas columns must have the same
             index.
         stream : Stream, optional
-            None draws fresh keys from the operating system; for repeatable tests
-            `fastdp.testing.FixedStream`.
+            None draws fresh keys from the operating system; use
+            `fastdp.testing.FixedStream` for repeatable tests.
 
         Returns
         -------
@@ -280,13 +282,13 @@ class StableMode(Mechanism):
         Raises
         ------
         DTypeError, ParameterError
-            A wrong dtype or shape. Never for a value of the data.
+            A wrong dtype or shape. Never raised for a value of the data.
         EntropyError
             The operating system gave no randomness.
 
         Privacy
         -------
-        That of `event()`. Timing class T0.
+        The guarantee is `event()`. Timing class T0.
         """
         check_stream(stream)
         if counts is None:
@@ -315,7 +317,7 @@ def winner(counts: _Array) -> tuple[int, int]:
 
 
 def distance_of(lead: int, records: int) -> int:
-    """Return the distance to another winner, if a lead may change by `records`.
+    """Return the distance to another winner if a neighbor changes a lead by `records`.
 
     Neighbors' distances differ by at most 1. The distance is at most 1 if a neighbor
     has another winner, since the leads of the two then sum to at most `records`.

@@ -1,4 +1,4 @@
-"""Any statistic, computed on blocks of records, and the blocks' results aggregated."""
+"""Compute any statistic on blocks of records and aggregate the blocks' results."""
 
 from __future__ import annotations
 
@@ -47,47 +47,49 @@ _MOST_SUM = 2**62
 
 
 class SubsampleAggregate(Mechanism):
-    """A statistic of the caller's, on blocks of records, aggregated with privacy.
+    """Private aggregate of a caller's statistic over blocks of records.
 
     Records are assigned to blocks without reading their values, the statistic is
-    computed on each block, its results are clamped to the bounds and put on a grid, and
-    their mean, median or most frequent value is released. Nothing needs to be known of
-    the statistic.
+    computed on each block, the results are clamped to the bounds and rounded to a grid,
+    and their mean, median or most frequent value is released. Nothing about the
+    statistic needs to be known.
 
     Parameters
     ----------
     blocks : int
-        Number of blocks, 1 ... 2**20: more of them, less noise and fewer records each.
+        Number of blocks, 1 ... 2**20. More blocks have less noise but fewer records
+        each.
     bounds : tuple of two real numbers
         The range of the statistic, (low, high), low < high; public.
     epsilon : int, float, Fraction or Decimal
         > 0, of one release.
     aggregate : {"mean", "median", "mode"}
         Aggregate of the blocks' results: the mean with discrete Laplace noise; the
-        median by `Quantiles`; or the mode, without noise or not at all, by the test
-        of `StableMode`, which needs a `delta` and a coarse grid.
+        median by `Quantiles`; or the mode by the test of `StableMode`, which releases
+        the mode without noise or nothing, and needs a `delta` and a coarse grid.
     delta : int, float, Fraction or Decimal, optional
         > 0 and < 1, only for the mode.
     default : int, float, Fraction or Decimal, optional
-        Result of an empty block, and of one whose statistic fails or is NaN; within the
-        bounds, public. None takes the lower bound.
+        Public result, within the bounds, of an empty block and of a block with a failed
+        or NaN statistic. None takes the lower bound.
     granularity : int, float, Fraction or Decimal, optional
         Step of the grid of results, a power of two; None takes about 2**-40 of the
-        range, and 1 for the mode. Medians of few blocks are nearer on a coarse grid.
+        range, and 1 for the mode. Medians of few blocks are more accurate on a coarse
+        grid.
     neighboring_relation : NeighboringRelation
         How datasets differ: ADD_OR_REMOVE_ONE or REPLACE_ONE.
     assignment : str, optional
-        What the block of a record depends on: "place" (public, and the number of
-        records with it) or "key" (its user). Must be given under `REPLACE_ONE`, where
-        a record replaced changes one block by its place, and two by its key; it is
-        "key" under `ADD_OR_REMOVE_ONE`.
+        What determines a record's block: "place" (its position; positions and the
+        number of records are public) or "key" (its user). Required under `REPLACE_ONE`,
+        where replacing a record changes one block by place and two by key. Under
+        `ADD_OR_REMOVE_ONE` it is "key".
 
     Privacy
     -------
     Pure epsilon for mean and median, (epsilon, delta) for the mode, under
-    `neighboring_relation`. With `keys=` in the release it holds for a key, with all
-    its records. Exact. What a statistic shows besides its result (time, files) is the
-    caller's. Timing class T0.
+    `neighboring_relation`. With `keys=` in the release, the guarantee holds for a key
+    with all its records. Exact. The caller is responsible for anything a statistic
+    reveals besides its result (time, files). Timing class T0.
 
     References
     ----------
@@ -248,36 +250,37 @@ class SubsampleAggregate(Mechanism):
         Parameters
         ----------
         records : ndarray, or sequence of ndarrays of one length
-            A record for each entry of the first axis. A sequence is columns: the
-            statistic gets as many arguments.
+            One record for each entry of the first axis. A sequence holds columns: the
+            statistic gets one argument per column.
         statistic : callable
-            Takes the records of a block and returns a number. It must use only these
-            records: no cache, counter or seeded generator that other blocks share. If
-            it raises an exception or returns NaN, the result is the default; only the
-            end of the interpreter passes. Its warnings are not shown.
+            Maps the records of a block to a number. It must use only these records: no
+            cache, counter or seeded generator that other blocks share. If it raises an
+            exception or returns NaN, the result is the default; only exceptions that
+            end the interpreter propagate. Its warnings are not shown.
         keys : column of integers or strings, optional
-            Whose record it is: all records of a key are in one block. For mechanisms
-            by key only. A record of no key (None, NaN) is in no block.
+            The user of each record: all records of a key are in one block. Only for
+            mechanisms with assignment "key". A record without a key (None, NaN) is in
+            no block.
         stream : Stream, optional
-            None draws fresh keys from the operating system; for repeatable tests
-            `fastdp.testing.FixedStream`.
+            None draws fresh keys from the operating system; use
+            `fastdp.testing.FixedStream` for repeatable tests.
 
         Returns
         -------
         numpy.float64, or None
-            Within the bounds and on the grid (the mean on one that is `blocks` times
-            finer); None where no mode is stable.
+            Within the bounds and on the grid (for the mean, a grid `blocks` times
+            finer); None if no mode is stable.
 
         Raises
         ------
         DTypeError, ParameterError
-            A wrong type, dtype or shape. Never for a value of the data.
+            A wrong type, dtype or shape. Never raised for a value of the data.
         EntropyError
             The operating system gave no randomness.
 
         Privacy
         -------
-        That of `event()`. Timing class T0: the statistic's.
+        The guarantee is `event()`. Timing class T0: the time includes the statistic's.
         """
         check_stream(stream)
         if not callable(statistic):
@@ -347,7 +350,7 @@ class SubsampleAggregate(Mechanism):
 
 
 def _columns(records: Any) -> list[_Array]:
-    """Return the records' columns; checks read their types and shapes alone."""
+    """Return the records' columns; checks read only their types and shapes."""
     columns = [records] if isinstance(records, np.ndarray) else records
     if not isinstance(columns, Sequence) or not all(
         isinstance(column, np.ndarray) for column in columns

@@ -79,8 +79,8 @@ class ReportsOnce(LocalMechanism[Estimate]):
         out : ndarray, optional
             C-contiguous array of the reports' dtype and shape to write into.
         stream : Stream, optional
-            None draws fresh keys from the operating system; for repeatable tests
-            `fastdp.testing.FixedStream`.
+            None draws fresh keys from the operating system; use
+            `fastdp.testing.FixedStream` for repeatable tests.
         workers : int
             Threads; the reports of a fixed stream do not depend on it.
 

@@ -1,8 +1,8 @@
 """Public categories, given by their number or by their names.
 
-Names are strings, or integers, in the order of estimates. A value is compared with them
-without conversion; a value that is not a name has no place, like a number out of range.
-Kernels get only the places.
+Names are strings or integers, in the order of the estimates. A value is compared with
+the names without conversion; a value that is not a name has no place, like a number out
+of range. Kernels get only the places.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ class Categories:
     Parameters
     ----------
     categories : int, or sequence of str or of int
-        Their number, in [2, most]; or their names, each once.
+        Number of categories, in [2, most], or their names, each once.
     most : int
-        Largest number of them.
+        Largest allowed number of categories.
     other : int or str, optional
-        The one that counts for values in none of them; by its name, if they have names.
+        Category for values in none of the categories; given by name if they have names.
 
     Raises
     ------
     DTypeError, ParameterError
-        Fewer than 2 or too many, names of mixed types, one that comes twice.
+        Fewer than 2 or too many categories, names of mixed types, or a repeated name.
     """
 
     __slots__ = ("count", "names", "other", "places", "stand_in")

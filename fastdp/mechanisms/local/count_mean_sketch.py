@@ -43,9 +43,10 @@ class CountMeanSketch(ReportsOnce["Sketch"]):
     """Count-mean sketch: how often strings occur, without a list of them.
 
     Each user draws one of the public hash functions, which map strings to buckets, and
-    privatizes the bucket of the own value: by Hadamard response (a report of 4 bytes)
-    or by symmetric unary encoding (one bit a bucket). A server adds reports to a table
-    of rows x buckets, and asks it for any string, then or later.
+    privatizes the bucket of the user's value by Hadamard response (a report of 4 bytes)
+    or symmetric unary encoding (one bit per bucket). A server adds the reports to a
+    table of rows x buckets, from which it can estimate the count of any string at any
+    later time.
 
     Parameters
     ----------
@@ -57,25 +58,26 @@ class CountMeanSketch(ReportsOnce["Sketch"]):
     buckets : int
         Number of buckets, a power of two in [2, 2**15]; rows x buckets at most 2**24.
     inner : {"hadamard", "unary"}
-        What privatizes the bucket.
+        Mechanism that privatizes the bucket: Hadamard response or unary encoding.
     key : str
-        32 hex digits from which the hash functions are made, public. Whoever knows it
-        can look for strings that collide: draw one (`secrets.token_hex(16)`) if values
-        may be chosen against the sketch, and let clients and server share it.
+        32 public hex digits from which the hash functions are made. Anybody who knows
+        the key can look for strings that collide: if values may be chosen against the
+        sketch, draw a fresh key (`secrets.token_hex(16)`), shared by clients and
+        server.
 
     Privacy
     -------
-    That of the inner mechanism for each report, pure local privacy: epsilon = ln(p/(1 -
-    p)) of Hadamard response, twice that of unary encoding. Any two values of one user
-    are neighboring, and no sensitivity is asked for. Row and hash functions are drawn
-    without the value. Exact.
-    Timing class T0: strings are hashed in a time that their length shows.
+    Each report has the inner mechanism's pure local privacy: epsilon = ln(p/(1 - p))
+    for Hadamard response, and 2 ln(p/(1 - p)) for unary encoding. Any two values of one
+    user are neighboring, and no sensitivity is needed. Row and hash functions are drawn
+    independently of the value. Exact. Timing class T0: the time to hash a string
+    reveals its length.
 
     Notes
     -----
     Estimates are unbiased over the hash functions: any two strings share a bucket of a
-    row with probability 1/buckets. Collisions are part of the stated errors; values
-    that are held by many add to the error of all others (docs/proofs/open_domains.md).
+    row with probability 1/buckets. Collisions are part of the stated errors; frequent
+    values add to the error of all other values (docs/proofs/open_domains.md).
 
     References
     ----------
@@ -144,7 +146,7 @@ class CountMeanSketch(ReportsOnce["Sketch"]):
         inner: str = "hadamard",
         key: str = _strings.NO_KEY,
     ) -> CountMeanSketch:
-        """Return the sketch whose inner mechanism is most often truthful.
+        """Return the sketch with the inner mechanism that is most often truthful.
 
         Parameters
         ----------
@@ -157,9 +159,9 @@ class CountMeanSketch(ReportsOnce["Sketch"]):
         Raises
         ------
         DTypeError, ParameterError
-            A parameter is of a wrong type or out of its domain.
+            A parameter has a wrong type or is out of its domain.
         CalibrationError
-            `epsilon` is so small that only the useless p = 1/2 is within it.
+            `epsilon` is so small that only the useless p = 1/2 meets it.
         """
         _checked_inner(inner)
         truth = _probabilities.truth_of(epsilon, 2, shares=1 + (inner == "unary"))
@@ -206,7 +208,7 @@ class CountMeanSketch(ReportsOnce["Sketch"]):
         frequency : int, float, Fraction or Decimal
             Share of the users with the value, in [0, 1].
         squares : int, float, Fraction or Decimal
-            Sum of the squared shares of all other values, in [0, 1]: it gives the
+            Sum of the squared shares of all other values, in [0, 1]; it determines the
             error by collisions.
         """
         users = _validate.integer("users", users, 0)
@@ -274,8 +276,8 @@ class CountMeanSketch(ReportsOnce["Sketch"]):
         Parameters
         ----------
         reports : ndarray of `report_dtype`
-            What `release` returned, of any number of users. A report out of the range
-            of reports supports no value but counts as a user.
+            Reports that `release` returned, from any number of users. An invalid report
+            supports no value but counts as a user.
         workers : int
             Threads; the sketch does not depend on it.
 
@@ -335,14 +337,14 @@ class CountMeanSketch(ReportsOnce["Sketch"]):
 
 @dataclass(frozen=True, eq=False)
 class Sketch:
-    """Table of a count-mean sketch; it estimates the count of any value.
+    """Table of a count-mean sketch, which estimates the count of any value.
 
-    Made by the `estimate` methods of `CountMeanSketch` and its aggregators.
+    The `estimate` methods of `CountMeanSketch` and its aggregators return it.
 
     Parameters
     ----------
     mechanism : CountMeanSketch
-        What made the reports.
+        Mechanism that made the reports.
     table : ndarray of int64, shape (rows, buckets)
         Number of reports that support each bucket of each row.
     users : int
@@ -360,22 +362,22 @@ class Sketch:
         self.table.flags.writeable = False
 
     def of(self, values: Any) -> ValueEstimate:
-        """Return unbiased counts of some values with their standard errors.
+        """Return unbiased counts of the given values with their standard errors.
 
         Parameters
         ----------
         values : list, ndarray or column of str, bytes or int
-            What to ask for, as in `release`; none of it need occur.
+            Values to estimate, of the types in `release`; a value need not occur.
 
         Returns
         -------
         ValueEstimate
-            One entry for each value, named by it.
+            One entry for each value, with the value as its name.
 
         Raises
         ------
         DTypeError, ParameterError
-            Values of another type, or no sequence of them.
+            The values have another type or are not a sequence.
         """
         m = self.mechanism
         if isinstance(values, (str, bytes, int)):

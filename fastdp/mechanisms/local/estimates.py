@@ -76,18 +76,18 @@ class Support:
 class ConsistentEstimate:
     """Counts of a possible histogram: none is negative, and they sum to the users.
 
-    Made by `FrequencyEstimate.consistent`. Biased (rare categories come out too high
-    on average, frequent ones too low). So it has neither standard errors nor
-    intervals; those of the unbiased estimate are not valid for it.
+    `FrequencyEstimate.consistent` returns it. It is biased: on average, rare categories
+    are too high and frequent categories too low. So it has neither standard errors nor
+    intervals, and those of the unbiased estimate are not valid for it.
 
     Parameters
     ----------
     counts : ndarray of float64, shape (categories,)
-        Number of users of each category, >= 0, in sum `users`.
+        Number of users of each category, >= 0; the sum is `users`.
     users : int
         Number of reports.
     names : tuple of str or of int, optional
-        What the categories are called; None: 0, 1, 2 ...
+        Names of the categories; None: 0, 1, 2 ...
     """
 
     counts: _Array
@@ -99,7 +99,7 @@ class ConsistentEstimate:
 
     @property
     def frequencies(self) -> _Array:
-        """Share of the users for each category; NaN without users."""
+        """The share of the users in each category; NaN without users."""
         return _shares(self.counts, self.users)
 
     def to_dict(self) -> dict[str, float] | dict[int, float]:
@@ -109,11 +109,11 @@ class ConsistentEstimate:
 
 @dataclass(frozen=True, eq=False)
 class ValueEstimate:
-    """Unbiased number of users of some values, with its standard error.
+    """Unbiased estimates of the number of users of given values, with standard errors.
 
-    Made by methods that estimate values of an open domain: `Sketch.of`,
-    `PrefixHunt.find` and `BloomCounts.decode`. Single counts may be negative or above
-    `users`. Their sum is unknown, because users may hold other values.
+    The methods for values of an open domain return it: `Sketch.of`, `PrefixHunt.find`
+    and `BloomCounts.decode`. Single counts may be negative or above `users`. Their sum
+    is unknown, because users may hold other values.
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ class ValueEstimate:
     users : int
         Number of reports.
     mechanism : mechanism, optional
-        What made the reports; None where that is not known.
+        Mechanism that made the reports; None if it is unknown.
     names : tuple, optional
         The values; None: 0, 1, 2 ...
     """
@@ -141,7 +141,7 @@ class ValueEstimate:
 
     @property
     def frequencies(self) -> _Array:
-        """Estimated share of the users for each category; NaN without users."""
+        """The estimated share of the users in each category; NaN without users."""
         return _shares(self.counts, self.users)
 
     def to_dict(self) -> dict[str, float] | dict[int, float]:
@@ -162,15 +162,14 @@ class ValueEstimate:
         Parameters
         ----------
         level : int, float, Fraction or Decimal
-            Probability with which each interval, taken alone, is to hold the true
-            count, > 0 and < 1.
+            Probability that each single interval contains the true count, > 0 and < 1.
 
         Returns
         -------
         (low, high) : tuple of ndarray of float64, shape (categories,)
-            counts -+ the normal quantile times the standard errors. The normal law
-            is an approximation, which is good when the expected number of reports
-            for and against a category are both above some ten. Not clipped.
+            counts -+ the normal quantile times the standard errors. The normal law is
+            an approximation; it is good if the expected numbers of reports for and
+            against a category are both above about ten. Not clipped.
 
         Raises
         ------
@@ -194,23 +193,23 @@ class ValueEstimate:
 class FrequencyEstimate(ValueEstimate):
     """Unbiased number of users of each category, with its standard error.
 
-    Made by the `estimate` methods of local mechanisms and aggregators. Exact in
-    expectation over the mechanism's randomness, for all values of the users, up to
-    the rounding of doubles; single counts may be negative or above `users`.
+    The `estimate` methods of local mechanisms and aggregators return it. Exact in
+    expectation over the mechanism's randomness, for all values of the users, up to the
+    rounding of doubles; single counts may be negative or above `users`.
 
     Parameters
     ----------
     counts : ndarray of float64, shape (categories,)
         Estimated number of users of each category.
     standard_errors : ndarray of float64, shape (categories,)
-        Standard errors of `counts`: the exact formula for given values, with the
-        estimated count, clipped to 0 ... users, in the place of the true one.
+        Standard errors of `counts`, by the exact formula for given values; the
+        estimated count, clipped to 0 ... users, replaces the true count.
     users : int
         Number of reports.
     mechanism : mechanism, optional
-        What made the reports; None where that is not known.
+        Mechanism that made the reports; None if it is unknown.
     names : tuple of str or of int, optional
-        What the categories are called; None: 0, 1, 2 ...
+        Names of the categories; None: 0, 1, 2 ...
 
     References
     ----------
@@ -266,23 +265,23 @@ class FrequencyEstimate(ValueEstimate):
 class MeanEstimate:
     """Unbiased mean of the users' numbers, with its standard error.
 
-    Made by the `estimate` method of `LocalMean` and its aggregators. It is unbiased
-    over the mechanism's randomness, for all numbers, except for their
-    rounding to 2**-31 of the bounds' width. It may lie beyond the bounds.
+    The `estimate` methods of `LocalMean` and its aggregators return it. It is unbiased
+    over the mechanism's randomness, for all numbers, up to their rounding to 2**-31 of
+    the bounds' width. The mean may be outside the bounds.
 
     Parameters
     ----------
     mean : float, or ndarray of float64, shape (dimension,)
         Estimated mean of the numbers, each clamped to its bounds; NaN without reports.
     standard_error : float, or ndarray of float64, shape (dimension,)
-        Standard error of `mean`, for the given numbers: from the spread of the reports,
-        which includes that of the numbers; or the worst for any numbers, if that is
-        smaller. If each user reports only some numbers, from the spread.
+        Standard error of `mean` for the given numbers: computed from the spread of the
+        reports, which includes the spread of the numbers, or the worst case over all
+        numbers, if that is smaller. If each user reports only some numbers, always from
+        the spread.
     users : int
-        Number of reports, including those that no client can have drawn, which `mean`
-        leaves out.
+        Number of reports, including invalid reports, which `mean` leaves out.
     mechanism : mechanism, optional
-        What made the reports.
+        Mechanism that made the reports.
 
     Examples
     --------
@@ -305,14 +304,13 @@ class MeanEstimate:
         Parameters
         ----------
         level : int, float, Fraction or Decimal
-            Probability with which each interval, taken alone, is to hold the true
-            mean, > 0 and < 1.
+            Probability that each single interval contains the true mean, > 0 and < 1.
 
         Returns
         -------
         (low, high) : tuple of float, or of ndarray of float64
             mean -+ the normal quantile times the standard error. The normal law is an
-            approximation, good from some hundred reports on. Not clipped.
+            approximation; it is good from about a hundred reports on. Not clipped.
 
         Raises
         ------
@@ -327,20 +325,19 @@ class MeanEstimate:
 class VectorEstimate:
     """Unbiased mean of the users' vectors, with the standard error of its entries.
 
-    Made by the `estimate` method of `VectorResponse` and its aggregators.
+    The `estimate` methods of `VectorResponse` and its aggregators return it.
 
     Parameters
     ----------
     mean : ndarray of float64, shape (dimension,)
-        Estimated mean of the vectors, those longer than 1 scaled to it; NaN without
-        reports.
+        Estimated mean of the vectors, after vectors longer than 1 are scaled to length
+        1; NaN without reports.
     standard_error : float
         Largest standard error of an entry of `mean`.
     users : int
-        Number of reports, including those that no client can have drawn, which `mean`
-        leaves out.
+        Number of reports, including invalid reports, which `mean` leaves out.
     mechanism : mechanism, optional
-        What made the reports.
+        Mechanism that made the reports.
     """
 
     mean: _Array
@@ -351,7 +348,7 @@ class VectorEstimate:
     def confidence_interval(self, level: Real) -> tuple[_Array, _Array]:
         """Return an interval for each entry of the mean.
 
-        Parameters and errors are those of `MeanEstimate.confidence_interval`.
+        Parameters and errors are as in `MeanEstimate.confidence_interval`.
         """
         reach = _quantile(level) * self.standard_error
         return self.mean - reach, self.mean + reach
@@ -366,8 +363,8 @@ def _quantile(level: Real) -> float:
 def project(counts: _Array, total: int) -> _Array:
     """Return the point nearest to `counts` that is >= 0 and has the sum `total`.
 
-    The k largest counts stay above 0 and share the excess evenly, for the greatest k
-    for which that leaves the k-th above 0 (Held, Wolfe, Crowder 1974).
+    The k largest counts share the excess evenly and the others become 0, for the
+    greatest k that leaves the k-th count above 0 (Held, Wolfe, Crowder 1974).
     """
     if total == 0:
         return np.zeros_like(counts)

@@ -26,28 +26,28 @@ _Array: TypeAlias = "np.ndarray[Any, Any]"
 class HadamardResponse(FrequencyOracle):
     """Hadamard response: reports of log2(categories) bits; pure local privacy.
 
-    Category v owns the half of 0 ... K - 1 on which row v + 1 of the Walsh-Hadamard
-    matrix of order K is +1, K the least power of two above the number of categories.
-    A report is uniform on the user's own half with probability p, else on the other
-    half. Decoding is one fast Walsh-Hadamard transform.
+    Let K be the least power of two above the number of categories. Category v owns the
+    half of 0 ... K - 1 on which row v + 1 of the Walsh-Hadamard matrix of order K is
+    +1. A report is uniform on the user's own half with probability p, and otherwise on
+    the other half. Decoding is one fast Walsh-Hadamard transform.
 
     Parameters
     ----------
     p : int, float, Fraction or Decimal
-        Probability of the own half, above 1/2 and below 1; rounded down to a multiple
-        of 2**-64.
+        Probability that a report is in the user's own half, above 1/2 and below 1;
+        rounded down to a multiple of 2**-64.
     categories : int, or sequence of str or of int
         Number of categories, 2 ... 2**24, which are then 0 ... categories - 1; or
-        their names, public and each once, which values are then compared with.
+        their public names, each once, which are then compared with the values.
     other : int or str, optional
-        Category that values in none of them count as, by its name if they have names;
-        None: each as a category drawn uniformly.
+        Category for a value that is in none of the categories, given by name if they
+        have names. None: such a value counts as a category drawn uniformly.
 
     Privacy
     -------
     Pure local epsilon = ln(p/(1 - p)) for each report: any two values of one user are
-    neighboring, and no sensitivity is asked for. Exact: the probabilities hold to
-    the last bit. Timing class T2; T0 by names of categories.
+    neighboring, and no sensitivity is needed. Exact: the probabilities hold to
+    the last bit. Timing class T2; T0 with names of categories.
 
     References
     ----------
@@ -96,12 +96,12 @@ class HadamardResponse(FrequencyOracle):
     def from_epsilon(
         cls, epsilon: Real, *, categories: Named, other: Other = None
     ) -> HadamardResponse:
-        """Return the mechanism that answers from the own half most often.
+        """Return the mechanism with the largest p that meets epsilon.
 
         Raises
         ------
         DTypeError, ParameterError
-            A parameter is of a wrong type or out of its domain.
+            A parameter has a wrong type or is out of its domain.
         CalibrationError
             `epsilon` is so small that only the useless p = 1/2 meets it.
         """

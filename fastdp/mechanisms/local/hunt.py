@@ -1,4 +1,4 @@
-"""The server's side of a hunt: levels of prefixes, and the frequent values."""
+"""The server side of a prefix hunt: levels of prefixes, and the frequent values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _Array: TypeAlias = "np.ndarray[Any, Any]"
 
 
 class Hunted(ReportsOnce[ValueEstimate]):
-    """Server side of a hunt's mechanism: from reports to frequent values."""
+    """Server side of a prefix hunt: turns reports into frequent values."""
 
     __slots__ = ("_beta", "_buckets", "_key", "_lengths", "_most", "_support")
 
@@ -37,7 +37,7 @@ class Hunted(ReportsOnce[ValueEstimate]):
         Parameters
         ----------
         users : int
-            Number of reports, >= 0; half of them count values.
+            Number of reports, >= 0; half of the reports count whole values.
         frequency : int, float, Fraction or Decimal
             Share of the users with the value, in [0, 1].
         """
@@ -56,21 +56,21 @@ class Hunted(ReportsOnce[ValueEstimate]):
         return found
 
     def find(self, reports: Any, *, workers: int = 1) -> ValueEstimate:
-        """Return the frequent values, the most frequent first.
+        """Return the frequent values in falling order of their counts.
 
         Parameters
         ----------
         reports : ndarray of `report_dtype`, or list of pairs
-            What `release` returned, of any number of users. A report out of the range
-            of reports supports no value but counts as a user.
+            Reports that `release` returned, from any number of users. An invalid report
+            supports no value but counts as a user.
         workers : int
-            Threads; what is found does not depend on it.
+            Threads; the result does not depend on it.
 
         Returns
         -------
         ValueEstimate
-            At most `most` values, text in `names`. The padding is taken off, and what
-            is no UTF-8 becomes the replacement character.
+            At most `most` values, as text in `names`, without the padding; bytes that
+            are not UTF-8 become the replacement character.
 
         Raises
         ------
@@ -153,9 +153,9 @@ class Hunted(ReportsOnce[ValueEstimate]):
 class Hunt(Aggregator[ValueEstimate]):
     """A level of a `PrefixHunt`: the reports of one group against its candidates.
 
-    Made by `PrefixHunt.aggregator`. Each level reads reports of its own group alone and
-    passes over others, so that all reports can be streamed through every level, in
-    batches and on several machines, whose levels merge::
+    Made by `PrefixHunt.aggregator`. Each level counts only reports of its own group and
+    skips the others, so that all reports can be streamed through every level, in
+    batches and on several machines with levels that merge::
 
         level = m.aggregator()
         while True:
@@ -169,11 +169,11 @@ class Hunt(Aggregator[ValueEstimate]):
     Parameters
     ----------
     mechanism : PrefixHunt
-        What made, or will make, the reports.
+        Mechanism that makes the reports.
     level : int
         Number of the group, from 0.
     kept : ndarray of uint8, shape (prefixes, bytes), optional
-        Prefixes that the level before has kept, filled up with zeros.
+        Prefixes that the previous level kept, padded with zeros.
     """
 
     __slots__ = ("_candidates", "_digests", "_kept", "_level")
@@ -194,12 +194,12 @@ class Hunt(Aggregator[ValueEstimate]):
 
     @property
     def level(self) -> int:
-        """Number of the group that is counted, from 0."""
+        """The number of the counted group, from 0."""
         return self._level
 
     @property
     def last(self) -> bool:
-        """Whether this is the last level, whose candidates are whole values."""
+        """Whether this is the last level; its candidates are whole values."""
         return self._level == len(self._mechanism._lengths) - 1
 
     def add(
@@ -210,14 +210,14 @@ class Hunt(Aggregator[ValueEstimate]):
         count: int | None = None,
         workers: int = 1,
     ) -> Hunt:
-        """Count a batch of reports: all of it or, if anything fails, nothing.
+        """Count a batch of reports; if anything fails, none of them are counted.
 
         Parameters
         ----------
         reports : ndarray of `report_dtype`, or list of pairs
             Reports of any groups.
         packed, count
-            To be left out.
+            Not supported: leave these out.
         workers : int
             Threads; the counts do not depend on it.
 
@@ -247,7 +247,7 @@ class Hunt(Aggregator[ValueEstimate]):
         return self
 
     def merge(self, other: Aggregator[ValueEstimate]) -> Hunt:
-        """Add the counts of the same level from elsewhere.
+        """Add the counts of the same level from another machine or process.
 
         Raises
         ------
@@ -271,12 +271,12 @@ class Hunt(Aggregator[ValueEstimate]):
         return empty.merge(self).merge(other)
 
     def next(self) -> Hunt:
-        """Return the next level, whose prefixes extend the best of this one.
+        """Return the next level, with extensions of this level's best prefixes.
 
         Raises
         ------
         ParameterError
-            This is the last one.
+            This is the last level.
         """
         if self.last:
             raise ParameterError("next must be called on a level before the last one")
@@ -284,7 +284,7 @@ class Hunt(Aggregator[ValueEstimate]):
         return Hunt(self._mechanism, self._level + 1, self._candidates[np.sort(best)])
 
     def estimate(self) -> ValueEstimate:
-        """Return the frequent values, the most frequent first.
+        """Return the frequent values in falling order of their counts.
 
         Raises
         ------

@@ -34,10 +34,10 @@ REPORT = np.dtype([("seed", "<u8"), ("value", "<u4")])
 class LocalHashing(FrequencyOracle):
     """Local hashing: each user answers for a hash of the category; pure local privacy.
 
-    A report holds a fresh random hash function of categories into buckets, and the
-    bucket of the user's category with probability p, else one of the others, each
-    with the same probability. About e**epsilon + 1 buckets are optimal (OLH); with
-    2 it is binary local hashing (BLH).
+    A report holds a fresh random hash function from categories to buckets and a bucket:
+    the bucket of the user's category with probability p, and otherwise one of the other
+    buckets, each with the same probability. About e**epsilon + 1 buckets are optimal
+    (OLH); 2 buckets give binary local hashing (BLH).
 
     Parameters
     ----------
@@ -45,21 +45,21 @@ class LocalHashing(FrequencyOracle):
         Probability of the true bucket, above 1/buckets and below 1; rounded down to
         a multiple of 2**-64.
     buckets : int
-        Number of buckets, from 2 to an eighth of the hash's range, which has 2**(33 -
-        bits) values for categories whose largest has that number of bits.
+        Number of buckets, from 2 to an eighth of the hash's range; the range has 2**(33
+        - bits) values if the largest category has `bits` bits.
     categories : int, or sequence of str or of int
         Number of categories, 2 ... 2**24, which are then 0 ... categories - 1; or
-        their names, public and each once, which values are then compared with.
+        their public names, each once, which are then compared with the values.
     other : int or str, optional
-        Category that values in none of them count as, by its name if they have names;
-        None: each as a category drawn uniformly.
+        Category for a value that is in none of the categories, given by name if they
+        have names. None: such a value counts as a category drawn uniformly.
 
     Privacy
     -------
     Pure local epsilon = ln(p (buckets - 1)/(1 - p)) for each report: any two values
-    of one user are neighboring, and no sensitivity is asked for. Exact: the
-    probabilities hold to the last bit. The hash function is public, and drawn under a
-    key of its own. Timing class T2; T0 by names of categories.
+    of one user are neighboring, and no sensitivity is needed. Exact: the
+    probabilities hold to the last bit. The hash function is public and drawn with its
+    own key. Timing class T2; T0 with names of categories.
 
     Notes
     -----
@@ -149,7 +149,7 @@ class LocalHashing(FrequencyOracle):
         Raises
         ------
         DTypeError, ParameterError
-            A parameter is of a wrong type or out of its domain.
+            A parameter has a wrong type or is out of its domain.
         CalibrationError
             `epsilon` is so small that only the useless p = 1/buckets is within it.
         """

@@ -71,8 +71,8 @@ class LocalMean(ReportsOnce[MeanEstimate]):
     -------
     Pure local epsilon = ln(ratio) for each number reported, `asked` times that for a
     user: any two values of one user are neighboring, in all their numbers, and no
-    sensitivity is asked for. Exact: the probabilities are whole numbers of 2**64.
-    Timing class T2; with `dimension` T0.
+    sensitivity is needed. Exact: the probabilities are whole numbers of 2**64. Timing
+    class T2; with `dimension` T0.
 
     Notes
     -----
@@ -185,7 +185,7 @@ class LocalMean(ReportsOnce[MeanEstimate]):
         Raises
         ------
         DTypeError, ParameterError
-            A parameter is of a wrong type or out of its domain.
+            A parameter has a wrong type or is out of its domain.
         CalibrationError
             `epsilon` is so small that only a useless ratio is within it.
         """

@@ -60,7 +60,7 @@ def best_frequency_oracle(
     Raises
     ------
     DTypeError, ParameterError
-        A parameter is of a wrong type or out of its domain.
+        A parameter has a wrong type or is out of its domain.
     CalibrationError
         `epsilon` is so small that only useless mechanisms are within it.
 

@@ -68,7 +68,7 @@ class PrefixHunt(Hunted):
     Privacy
     -------
     Pure local epsilon = ln(p (buckets - 1)/(1 - p)) for each report: any two values of
-    one user are neighboring, and no sensitivity is asked for. Group and hash function
+    one user are neighboring, and no sensitivity is needed. Group and hash function
     are drawn without the value. Exact. Timing class T0: strings are read and hashed.
 
     Notes
@@ -158,7 +158,7 @@ class PrefixHunt(Hunted):
         Raises
         ------
         DTypeError, ParameterError
-            A parameter is of a wrong type or out of its domain.
+            A parameter has a wrong type or is out of its domain.
         CalibrationError
             `epsilon` is so small that only the useless p = 1/buckets is within it.
         """

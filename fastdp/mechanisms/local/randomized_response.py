@@ -52,15 +52,15 @@ class RandomizedResponse(FrequencyOracle):
         multiple of 2**-64.
     categories : int, or sequence of str or of int
         Number of categories, 2 ... 2**31 - 1, which are then 0 ... categories - 1; or
-        their names, public and each once, which values are then compared with.
+        their public names, each once, which are then compared with the values.
     other : int or str, optional
-        Category that values in none of them count as, by its name if they have names;
-        None: each as a category drawn uniformly.
+        Category for a value that is in none of the categories, given by name if they
+        have names. None: such a value counts as a category drawn uniformly.
 
     Privacy
     -------
     Pure local epsilon = ln(p (categories - 1)/(1 - p)) for each report: any two
-    values of one user are neighboring, and no sensitivity is asked for. Exact: the
+    values of one user are neighboring, and no sensitivity is needed. Exact: the
     probabilities hold to the last bit. Timing class T2.
 
     References
@@ -118,7 +118,7 @@ class RandomizedResponse(FrequencyOracle):
         Raises
         ------
         DTypeError, ParameterError
-            A parameter is of a wrong type or out of its domain.
+            A parameter has a wrong type or is out of its domain.
         CalibrationError
             `epsilon` is so small that only the useless p = 1/categories meets it.
         """
@@ -212,8 +212,8 @@ class RandomizedResponse(FrequencyOracle):
             C-contiguous array of the reports' dtype and shape to write into; may be
             `values` itself.
         stream : Stream, optional
-            None draws a fresh key from the operating system; for repeatable tests
-            `fastdp.testing.FixedStream`.
+            None draws a fresh key from the operating system; use
+            `fastdp.testing.FixedStream` for repeatable tests.
         workers : int
             Threads; the reports of a fixed stream do not depend on it.
 

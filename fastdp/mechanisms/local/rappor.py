@@ -156,7 +156,7 @@ class Rappor(LocalMechanism["BloomCounts"]):
         Raises
         ------
         DTypeError, ParameterError, CalibrationError
-            A parameter is of a wrong type or out of its domain, or `epsilon` is so
+            A parameter has a wrong type or is out of its domain, or `epsilon` is so
             small that only fair coins meet it.
         """
         exact = _validate.positive("epsilon", _validate.least_reading(epsilon))
@@ -242,8 +242,8 @@ class Rappor(LocalMechanism["BloomCounts"]):
             then computed from it, the cohort and the value, so it need not be stored.
             For a single value, with its cohort.
         stream : Stream, optional
-            None draws fresh keys from the operating system; for repeatable tests
-            `fastdp.testing.FixedStream`. None with a secret.
+            None draws fresh keys from the operating system; use
+            `fastdp.testing.FixedStream` for repeatable tests. None with a secret.
 
         Returns
         -------
@@ -253,7 +253,7 @@ class Rappor(LocalMechanism["BloomCounts"]):
         Raises
         ------
         DTypeError, ParameterError
-            A parameter is of a wrong type or out of its domain. Never for a value.
+            A parameter has a wrong type or is out of its domain. Never for a value.
         """
         read = _strings.read("values", values)
         digests = read.digests(self._key).reshape(-1)
@@ -392,7 +392,7 @@ class BloomCounts:
     Parameters
     ----------
     mechanism : Rappor
-        What made the reports.
+        Mechanism that made the reports.
     counts : ndarray of int64, shape (cohorts, bits)
         Number of reports with the bit.
     cohort_users : ndarray of int64, shape (cohorts,)

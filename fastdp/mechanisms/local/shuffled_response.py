@@ -48,10 +48,10 @@ class ShuffledResponse(Mechanism):
     -------
     Central (epsilon, delta) of the shuffled reports, from `shuffled_epsilon`: two
     datasets are neighboring when one client's value is another; no sensitivity is
-    asked for. Exact reports and an exactly uniform order; the guarantee is an upper
-    bound. Against the one who shuffles, each report has the pure local guarantee of
-    `local`. Timing class T2 for the reports and T0 for the shuffle, whose memory access
-    follows the permutation, which is independent of the data.
+    needed. Exact reports and an exactly uniform order; the guarantee is an upper bound.
+    Against the one who shuffles, each report has the pure local guarantee of `local`.
+    Timing class T2 for the reports and T0 for the shuffle, whose memory access follows
+    the permutation, which is independent of the data.
 
     References
     ----------
@@ -225,8 +225,8 @@ class ShuffledResponse(Mechanism):
         values : ndarray of integers or bool, or column, shape (n,)
             One category for each client, n >= `clients`; as for `RandomizedResponse`.
         stream : Stream, optional
-            None draws fresh keys from the operating system; for repeatable tests
-            `fastdp.testing.FixedStream`.
+            None draws fresh keys from the operating system; use
+            `fastdp.testing.FixedStream` for repeatable tests.
         workers : int
             Threads for the reports.
 

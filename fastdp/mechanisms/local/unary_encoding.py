@@ -55,16 +55,16 @@ class UnaryEncoding(FrequencyOracle):
         of 2**-64, and then below p.
     categories : int, or sequence of str or of int
         Number of categories, 2 ... 2**24, which are then 0 ... categories - 1; or
-        their names, public and each once, which values are then compared with.
+        their public names, each once, which are then compared with the values.
     other : int or str, optional
-        Category that values in none of them count as, by its name if they have names;
-        None: each as a category drawn uniformly.
+        Category for a value that is in none of the categories, given by name if they
+        have names. None: such a value counts as a category drawn uniformly.
 
     Privacy
     -------
     Pure local epsilon = ln(p (1 - q)/(q (1 - p))) for each row: any two values of one
-    user are neighboring, and no sensitivity is asked for. Exact: the probabilities
-    hold to the last bit. Timing class T2; T0 by names of categories.
+    user are neighboring, and no sensitivity is needed. Exact: the probabilities
+    hold to the last bit. Timing class T2; T0 with names of categories.
 
     References
     ----------
@@ -145,7 +145,7 @@ class UnaryEncoding(FrequencyOracle):
         Raises
         ------
         DTypeError, ParameterError
-            A parameter is of a wrong type or out of its domain.
+            A parameter has a wrong type or is out of its domain.
         CalibrationError
             `epsilon` is so small that only the useless p = q is within it.
         """

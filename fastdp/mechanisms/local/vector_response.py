@@ -65,7 +65,7 @@ class VectorResponse(ReportsOnce[VectorEstimate]):
     Privacy
     -------
     Pure local epsilon = ln(p (words - near)/(near (1 - p))): any two vectors of one
-    user are neighboring, and no sensitivity is asked for. Exact, whatever the floats
+    user are neighboring, and no sensitivity is needed. Exact, whatever the floats
     say of the order of the words: under every seed exactly `near` of them are near.
     Timing class T0: the vector's length is taken by numpy; the search for the word has
     the same steps for all.
@@ -154,7 +154,7 @@ class VectorResponse(ReportsOnce[VectorEstimate]):
         Raises
         ------
         DTypeError, ParameterError
-            A parameter is of a wrong type or out of its domain.
+            A parameter has a wrong type or is out of its domain.
         CalibrationError
             `epsilon` is so small that only the useless p = near/words is within it.
         """

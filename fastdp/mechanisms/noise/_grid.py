@@ -127,8 +127,8 @@ class OnGrid(OfLaw[Noise]):
         out : ndarray, optional
             Array of x's dtype and shape, C-contiguous; may be `x` itself.
         stream : Stream, optional
-            None draws a fresh key from the operating system; for repeatable tests
-            `fastdp.testing.FixedStream`.
+            None draws a fresh key from the operating system; use
+            `fastdp.testing.FixedStream` for repeatable tests.
         workers : int
             Threads.
 
@@ -142,7 +142,7 @@ class OnGrid(OfLaw[Noise]):
         Raises
         ------
         DTypeError, ParameterError
-            A wrong dtype, layout or shape. Never for a value of the data.
+            A wrong dtype, layout or shape. Never raised for a value of the data.
         EntropyError
             The operating system gave no randomness; `out` is filled with zeros.
 

@@ -53,8 +53,8 @@ class _Integer(OfLaw[Noise]):
             Integer array to write into: C-contiguous, of x's shape; may be `x`
             itself. Types narrower than int64 saturate.
         stream : Stream, optional
-            None draws a fresh key from the operating system; for repeatable tests
-            `fastdp.testing.FixedStream`.
+            None draws a fresh key from the operating system; use
+            `fastdp.testing.FixedStream` for repeatable tests.
         workers : int
             Threads.
 
@@ -68,7 +68,7 @@ class _Integer(OfLaw[Noise]):
         Raises
         ------
         DTypeError, ParameterError
-            A wrong dtype, layout or shape. Never for a value of the data.
+            A wrong dtype, layout or shape. Never raised for a value of the data.
         EntropyError
             The operating system gave no randomness; `out` is filled with zeros.
 

@@ -101,8 +101,8 @@ class Shares(ABC):
         x : ndarray of an integer dtype (not uint64)
             The party's integers.
         stream : Stream, optional
-            None draws fresh keys from the operating system; for repeatable tests
-            `fastdp.testing.FixedStream`.
+            None draws fresh keys from the operating system; use
+            `fastdp.testing.FixedStream` for repeatable tests.
 
         Returns
         -------
@@ -112,7 +112,7 @@ class Shares(ABC):
         Raises
         ------
         DTypeError
-            `x` is not such an array. Never for a value of the data.
+            `x` is not such an array. Never raised for a value of the data.
         EntropyError
             The operating system gave no randomness.
 

@@ -199,7 +199,7 @@ class SinhNormal(Mechanism):
 
         Privacy
         -------
-        That of `event()`. Timing class T0.
+        The guarantee is `event()`. Timing class T0.
         """
         check_stream(stream)
         single = not isinstance(x, np.ndarray) or x.ndim == 0

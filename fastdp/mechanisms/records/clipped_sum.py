@@ -352,8 +352,8 @@ class ClippedSum(Mechanism):
             (outside [0, blocks), null) contribute nothing. Two pandas objects must have
             one index.
         stream : Stream, optional
-            None draws a fresh key from the operating system; for repeatable tests
-            `fastdp.testing.FixedStream`.
+            None draws a fresh key from the operating system; use
+            `fastdp.testing.FixedStream` for repeatable tests.
         workers : int
             Threads.
 
@@ -365,14 +365,14 @@ class ClippedSum(Mechanism):
         Raises
         ------
         DTypeError, ParameterError
-            A wrong dtype or shape. Never for a value of the data.
+            A wrong dtype or shape. Never raised for a value of the data.
         EntropyError
             The operating system gave no randomness.
 
         Privacy
         -------
-        That of `event()`. The number of rows is public under `REPLACE_ONE` only, and
-        only for a mechanism without blocks. Timing class T0.
+        The guarantee is `event()`. The number of rows is public under `REPLACE_ONE`
+        only, and only for a mechanism without blocks. Timing class T0.
         """
         check_stream(stream)
         return (

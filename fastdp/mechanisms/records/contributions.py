@@ -42,8 +42,8 @@ def bound_contributions(
     records_per_user : int
         Without keys: how many records a user keeps.
     stream : Stream, optional
-        None draws a fresh key from the operating system; for repeatable tests
-        `fastdp.testing.FixedStream`.
+        None draws a fresh key from the operating system; use
+        `fastdp.testing.FixedStream` for repeatable tests.
 
     Returns
     -------

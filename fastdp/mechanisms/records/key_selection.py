@@ -60,7 +60,7 @@ class KeySelection(Mechanism):
     Raises
     ------
     DTypeError, ParameterError
-        A parameter is of a wrong type or out of its range, or the table of
+        A parameter has a wrong type or is out of its range, or the table of
         probabilities would have more than 2**19 entries.
 
     Privacy
@@ -178,8 +178,8 @@ class KeySelection(Mechanism):
         users_per_key : ndarray of integers, or column
             Number of users of each key, not of rows; below 0 and null count as 0.
         stream : Stream, optional
-            None draws a fresh key from the operating system; for repeatable tests
-            `fastdp.testing.FixedStream`.
+            None draws a fresh key from the operating system; use
+            `fastdp.testing.FixedStream` for repeatable tests.
 
         Returns
         -------
@@ -190,13 +190,13 @@ class KeySelection(Mechanism):
         Raises
         ------
         DTypeError, ParameterError
-            A wrong dtype. Never for a value of the data.
+            A wrong dtype. Never raised for a value of the data.
         EntropyError
             The operating system gave no randomness.
 
         Privacy
         -------
-        That of `event()`. Timing class T0: a look-up by the count.
+        The guarantee is `event()`. Timing class T0: a look-up by the count.
         """
         check_stream(stream)
         if is_data(users_per_key):

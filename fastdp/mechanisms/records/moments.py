@@ -71,11 +71,11 @@ class Moments(Mechanism):
 
     Privacy
     -------
-    That of `event()`. In the row's unit, for k groups of r records each and the
-    neighboring relation "add or remove": L2 sensitivity sqrt(k) r 3/2, L1 sensitivity
-    k r 5/2 (with `moments=1` sqrt(k) r sqrt(2) and 2 k r). Replacing one of n records
-    moves (u, u**2) by 2 in both (L1: 9/4); with groups a replaced individual moves
-    twice what a removed one does. With a threshold t a delta comes on top: the
+    The guarantee is `event()`. In the row's unit, for k groups of r records each and
+    the neighboring relation "add or remove": L2 sensitivity sqrt(k) r 3/2, L1
+    sensitivity k r 5/2 (with `moments=1` sqrt(k) r sqrt(2) and 2 k r). Replacing one of
+    n records moves (u, u**2) by 2 in both (L1: 9/4); with groups a replaced individual
+    moves twice what a removed one does. With a threshold t a delta comes on top: the
     probability, at most k P(r + noise > t), that a group of one individual is shown.
     Exact. Timing class T0.
 
@@ -284,10 +284,10 @@ class Moments(Mechanism):
             The group of each record: for a mechanism with groups an ndarray of
             integers, for one with a threshold integers or strings. Records of no group
             (outside [0, groups), null) contribute nothing. Two pandas columns must have
-            one index.
+            the same index.
         stream : Stream, optional
-            None draws a fresh key from the operating system; for repeatable tests
-            `fastdp.testing.FixedStream`.
+            None draws a fresh key from the operating system; use
+            `fastdp.testing.FixedStream` for repeatable tests.
         workers : int
             Threads.
 
@@ -299,13 +299,13 @@ class Moments(Mechanism):
         Raises
         ------
         DTypeError, ParameterError
-            A wrong dtype or shape. Never for a value of the data.
+            A wrong dtype or shape. Never raised for a value of the data.
         EntropyError
             The operating system gave no randomness.
 
         Privacy
         -------
-        That of `event()`. Timing class T0.
+        The guarantee is `event()`. Timing class T0.
         """
         check_stream(stream)
         if self.threshold is None:

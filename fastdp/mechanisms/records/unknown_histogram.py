@@ -244,7 +244,7 @@ class UnknownHistogram(Mechanism):
 
         Privacy
         -------
-        That of `event()`. Timing class T0.
+        The guarantee is `event()`. Timing class T0.
         """
         check_stream(stream)
         users = _arrays.data("users_per_key", users_per_key, real=False)
@@ -262,7 +262,8 @@ class UnknownHistogram(Mechanism):
         keys : list of str, bytes or int, or ndarray of strings or integers
             A key that comes twice has the sum of its counts.
         counts : column of integers, shape (len(keys),)
-            Below 1 and null count as absent. Two pandas columns must have one index.
+            Below 1 and null count as absent. Two pandas columns must have the same
+            index.
         stream : Stream, optional
             As in `KeySelection.select`.
 
@@ -277,13 +278,13 @@ class UnknownHistogram(Mechanism):
         Raises
         ------
         DTypeError, ParameterError
-            A wrong dtype or shape. Never for a value of the data.
+            A wrong dtype or shape. Never raised for a value of the data.
         EntropyError
             The operating system gave no randomness.
 
         Privacy
         -------
-        That of `event()`. Timing class T0.
+        The guarantee is `event()`. Timing class T0.
         """
         check_stream(stream)
         listed, exact = counted(keys, counts)

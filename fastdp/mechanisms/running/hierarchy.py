@@ -259,8 +259,8 @@ class HierarchicalHistogram(Mechanism):
             Also make the counts of all nodes integers >= 0, from the root down, that
             add up. Small counts become more even, and are biased.
         stream : Stream, optional
-            None draws a fresh key from the operating system; for repeatable tests
-            `fastdp.testing.FixedStream`.
+            None draws a fresh key from the operating system; use
+            `fastdp.testing.FixedStream` for repeatable tests.
         workers : int
             Threads for the noise.
 
@@ -271,13 +271,13 @@ class HierarchicalHistogram(Mechanism):
         Raises
         ------
         DTypeError, ParameterError
-            A wrong dtype or shape. Never for a value of the data.
+            A wrong dtype or shape. Never raised for a value of the data.
         EntropyError
             The operating system gave no randomness.
 
         Privacy
         -------
-        That of `event()`. Timing class T0.
+        The guarantee is `event()`. Timing class T0.
         """
         check_stream(stream)
         if is_data(counts):

@@ -208,8 +208,8 @@ class PrefixSums(Running):
             The rows of this step, or an accumulator of them (`accumulator`), which is
             cleared. NaN counts as 0. The step's sum is clamped to `largest`, by entry.
         stream : Stream, optional
-            None draws a fresh key from the operating system; for repeatable tests
-            `fastdp.testing.FixedStream`.
+            None draws a fresh key from the operating system; use
+            `fastdp.testing.FixedStream` for repeatable tests.
         workers : int
             Threads.
 
@@ -221,7 +221,7 @@ class PrefixSums(Running):
         Raises
         ------
         DTypeError, ParameterError
-            A wrong dtype or shape. Never for a value of the data.
+            A wrong dtype or shape. Never raised for a value of the data.
         BudgetExceededError
             All steps were taken, the object is closed, or it was made by another
             process.
