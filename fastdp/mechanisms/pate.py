@@ -1,4 +1,4 @@
-"""A privacy bound that depends on votes, released with noise of its own."""
+"""A data-dependent privacy bound of PATE, released with noise."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _MOST_VALUE = Fraction(2) ** 1000
 class PATEDivergence(Mechanism):
     """The data-dependent divergence of noisy majorities, released privately.
 
-    What noisy majorities of teachers' votes cost, given the votes, is private itself.
-    Released is that number plus Gaussian noise whose scale is its smooth sensitivity,
-    on a grid.
+    The cost of noisy majorities of teachers' votes, given the votes, is itself private.
+    The release is this cost plus Gaussian noise, scaled by the cost's smooth
+    sensitivity, on a grid.
 
     Parameters
     ----------
@@ -35,15 +35,15 @@ class PATEDivergence(Mechanism):
     order : int, float, Fraction or Decimal
         Order of the divergence, > 1.
     smoothness : int, float, Fraction or Decimal
-        beta > 0: the smaller, the wider the smooth sensitivity and the cheaper the
-        release; at most about 1/(2 order).
+        beta > 0, at most about 1/(2 order). A smaller beta makes the smooth sensitivity
+        wider and the release cheaper.
     scale : int, float, Fraction or Decimal
         Standard deviation of the noise on the divergence in units of the smooth
         sensitivity, >= 2.
     granularity : int, float, Fraction or Decimal
-        Distance of the values that may be released, > 0; public. Not finer than
-        scale times the largest divergence there may be, queries order/sigma^2, over
-        2**55: noise is drawn in 64-bit steps of it.
+        Public step between the possible released values, > 0. At least scale times the
+        largest possible divergence, queries order/sigma^2, over 2**55: the noise is a
+        64-bit number of steps.
 
     Raises
     ------
@@ -53,13 +53,13 @@ class PATEDivergence(Mechanism):
 
     Privacy
     -------
-    The release costs `divergence()` at `order`, in addition to the cost of what it is
-    about, as one event; exact discrete noise, the bound rounded up. Datasets are
-    neighboring if one teacher votes differently, in any of the queries (a replaced
-    record changes two teachers if its teacher depends on the record). The released
-    number is an estimate of the majorities' cost, not a bound. **Not timing-safe** (no
-    timing class): the scale of the noise depends on the votes, and so does the time it
-    takes.
+    The release costs `divergence()` at `order`, in addition to the cost of the
+    majorities, as one event. Discrete noise is exact, and the bound is rounded up.
+    Datasets are neighboring if one teacher votes differently, in any of the queries (a
+    replaced record changes two teachers if its teacher depends on the record). The
+    released number is an estimate of the majorities' cost, not a bound. **Not
+    timing-safe** (no timing class): the scale of the noise depends on the votes, and so
+    does the run time.
 
     References
     ----------
@@ -157,7 +157,7 @@ class PATEDivergence(Mechanism):
 
         Privacy
         -------
-        As of the class.
+        The guarantee of the class.
         """
         from fastdp.accounting.calculators import data_dependent_pate_smooth_sensitivity
         from fastdp.accounting.calculators._pate import clamped_votes, vote_rows
@@ -178,7 +178,7 @@ class PATEDivergence(Mechanism):
         )
 
     def _smooth(self, queries: int) -> SmoothSensitivity:
-        """Return the mechanism of the release, made from public numbers alone.
+        """Return the mechanism of the release, made only from public numbers.
 
         No smooth sensitivity exceeds the largest divergence, queries order/sigma^2.
         """

@@ -324,7 +324,7 @@ class SparseVector(Remembering):
 
     @contextlib.contextmanager
     def _usable(self) -> Iterator[None]:
-        """Hold the lock over one call, in the process that drew the threshold."""
+        """Hold the lock during one call; refuse other processes."""
         # Check before locking: a lock that another thread held at the time of a fork
         # stays locked in the child.
         self._require_home()
@@ -361,7 +361,7 @@ class SparseVector(Remembering):
 def _shares(
     epsilon: Fraction, answers: int, monotonic: bool
 ) -> tuple[Fraction, Fraction, int]:
-    """Return epsilon of threshold and queries, and a query's charge in sensitivities.
+    """Return epsilons of threshold and queries, and the sensitivities per query.
 
     The ratio 1 : factor^(2/3) minimizes the variance of the difference of the two
     noises. Any ratio is private, so it may be rounded.
@@ -375,7 +375,7 @@ def _shares(
 def _grid_of(
     threshold: Fraction, scale: Fraction, granularity: Real | None
 ) -> Fraction:
-    """Return the grid's step: about 2**-40 of the noise; the threshold is in reach."""
+    """Return the grid's step: about 2**-40 of the noise, and fit for the threshold."""
     if granularity is None:
         steps = [calibration.grid_granularity(scale)]
         if threshold:

@@ -115,7 +115,7 @@ class HadamardResponse(FrequencyOracle):
         return self._p
 
     def event(self) -> RandomizedResponseEvent:
-        """Return the event of one report; for two values half the positions differ."""
+        """Return the event of one report; two values differ in half the positions."""
         return RandomizedResponseEvent(p=self._p / 2, q=(1 - self._p) / 2)
 
     def _draw(

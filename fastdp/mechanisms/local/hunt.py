@@ -117,7 +117,7 @@ class Hunted(ReportsOnce[ValueEstimate]):
         return np.packbits(bits, axis=1)
 
     def _least(self, users: int, candidates: int) -> int:
-        """Return a number of supporters that values without users reach with P <= beta.
+        """Return the count that all values without users reach with P <= beta.
 
         The number of supporters of a value that nobody holds is binomial.
         """
@@ -143,7 +143,7 @@ class Hunted(ReportsOnce[ValueEstimate]):
         return found
 
     def _groups_of(self, seeds: _Array) -> _Array:
-        """Return the group of each seed: half of all in the last, the others evenly."""
+        """Return the group of each seed: half in the last, the rest spread evenly."""
         last = len(self._lengths) - 1
         places = (seeds >> np.uint64(32)) * np.uint64(max(1, 2 * last)) >> np.uint64(32)
         groups: _Array = np.minimum(places, np.uint64(last)).astype(np.int64)

@@ -63,9 +63,9 @@ class LocalHashing(FrequencyOracle):
 
     Notes
     -----
-    The hash is multiply-add-shift, under which any two categories get independent
-    uniform hash values, so that the probability of a common bucket is known exactly
-    and estimates are unbiased.
+    The hash is multiply-add-shift: any two categories get independent uniform hash
+    values, so that the probability of a common bucket is known exactly and estimates
+    are unbiased.
 
     References
     ----------
@@ -135,7 +135,7 @@ class LocalHashing(FrequencyOracle):
         buckets: int | None = None,
         other: Other = None,
     ) -> LocalHashing:
-        """Return the mechanism that tells the true bucket most often within `epsilon`.
+        """Return the mechanism with the greatest p that meets `epsilon`.
 
         Parameters
         ----------
@@ -144,14 +144,15 @@ class LocalHashing(FrequencyOracle):
         categories, other
             As for the class.
         buckets : int, optional
-            None: e**epsilon + 1, rounded, as far as the class allows (OLH). 2: BLH.
+            None: e**epsilon + 1, rounded and limited to the class's range (OLH). 2:
+            BLH.
 
         Raises
         ------
         DTypeError, ParameterError
             A parameter has a wrong type or is out of its domain.
         CalibrationError
-            `epsilon` is so small that only the useless p = 1/buckets is within it.
+            `epsilon` is so small that only the useless p = 1/buckets meets it.
         """
         count = count_categories(categories, MOST_CATEGORIES)
         if buckets is None:
@@ -178,7 +179,7 @@ class LocalHashing(FrequencyOracle):
         return self._collision
 
     def event(self) -> RandomizedResponseEvent:
-        """Return the event of one report; values that collide are not distinguished."""
+        """Return the event of one report, for two values with different hashes."""
         apart = 1 - self._collision
         wrong = (1 - self._p) / (self._buckets - 1)
         return RandomizedResponseEvent(p=apart * self._p, q=apart * wrong)

@@ -1,4 +1,4 @@
-"""Numbers from users: a code of a finite family, and the mean from the codes."""
+"""Local means: each user reports a code of a finite family."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ _EACH = Fraction(5, 2)
 
 
 class LocalMean(ReportsOnce[MeanEstimate]):
-    """Mean of bounded numbers, one or several a user: pure local privacy.
+    """Mean of bounded numbers, one or several per user: pure local privacy.
 
-    A number is rounded at random to one of a few places, and each place has a window
-    of codes. The report is a code: each code of the window is `ratio` times as likely
-    as any other. Two codes give the bit of Duchi, Jordan and Wainwright; many codes
-    approach the piecewise mechanism of Wang et al.; some laws between are better than
-    both and than their hybrid. A law may be a public mixture of two such members; the
-    code then shows which of them was drawn.
+    A number is rounded at random to one of a few places, and each place has a window of
+    codes. The report is a code: each code in the window is `ratio` times as likely as a
+    code outside. Two codes give the bit of Duchi, Jordan and Wainwright; many codes
+    approach the piecewise mechanism of Wang et al.; some laws between them are better
+    than both and than their hybrid. A law may be a public mixture of two members of the
+    family; the code then shows which member was drawn.
 
     Parameters
     ----------
@@ -56,31 +56,32 @@ class LocalMean(ReportsOnce[MeanEstimate]):
         Largest ratio of the probabilities of a code for two numbers, > 1: e**epsilon.
         Each code has a whole number of 2**64 words, rounded so that the ratio holds.
     bounds : (low, high), or a sequence of such pairs
-        Public bounds, with `dimension` also one pair for each number. Numbers beyond
-        count as the bound, NaN as the lower one.
+        Public bounds; with `dimension`, also one pair for each number. Numbers outside
+        count as the nearest bound, NaN as the lower bound.
     members : tuple of one or two (codes, window)
-        2 ... 128 codes; the window is 1 ... codes - 1 of them.
+        2 ... 128 codes, and a window of 1 ... codes - 1 codes.
     share : int, float, Fraction or Decimal
-        Probability of the first of two members, > 0 and < 1; of one alone it is 1.
+        Probability of the first of two members, > 0 and < 1; 1 if there is one member.
     dimension : int, optional
-        How many numbers each user has; None: one, and values of any shape.
+        How many numbers each user has; None: one number, and arrays of any shape.
     asked : int
-        How many of them each user reports, drawn by public randomness.
+        How many of the numbers each user reports; public randomness selects them.
 
     Privacy
     -------
-    Pure local epsilon = ln(ratio) for each number reported, `asked` times that for a
+    Pure local epsilon = ln(ratio) for each reported number, and asked ln(ratio) for a
     user: any two values of one user are neighboring, in all their numbers, and no
     sensitivity is needed. Exact: the probabilities are whole numbers of 2**64. Timing
     class T2; with `dimension` T0.
 
     Notes
     -----
-    A report is one byte, the code: 0 ... M - 1 of the first member of M codes, M and on
-    of the second; a larger one is of no client. With `dimension` a report is a row of
-    bytes: if every number is asked for, the code of each in its order; else the places
-    of those asked for, ascending, each an unsigned integer of 1, 2 or 4 bytes (the
-    least that holds dimension - 1), the lowest byte first, and behind them their codes.
+    A report is one byte, the code: 0 ... M - 1 for the first member with M codes, M and
+    above for the second member; a larger code is invalid. With `dimension` a report is
+    a row of bytes. If every number is reported, the row is the codes in order.
+    Otherwise it holds the ascending places of the reported numbers, each an unsigned
+    integer of 1, 2 or 4 bytes (the least that holds dimension - 1), lowest byte first,
+    and then their codes.
 
     References
     ----------
@@ -169,25 +170,25 @@ class LocalMean(ReportsOnce[MeanEstimate]):
     ) -> LocalMean:
         """Return the mechanism with the least worst variance within `epsilon`.
 
-        It is one member of at most 64 codes. It is a mixture of two (one of them with
-        2 or 3 codes or the best alone) if that gains 1 % or more.
+        It is one member with at most 64 codes. It is a mixture of two members (one with
+        2 or 3 codes, or the best single member) if that gains 1 % or more.
 
         Parameters
         ----------
         epsilon : int, float, Fraction or Decimal
-            Epsilon of all that a user reports, > 0.
+            Epsilon of all reports of a user together, > 0.
         bounds, dimension
             As for the class.
         asked : int, optional
-            How many numbers each user reports, with epsilon/asked each. None: one for
-            each 2.5 of epsilon, at least 1.
+            How many numbers each user reports, with epsilon/asked for each. None: one
+            number per 2.5 of epsilon, at least 1.
 
         Raises
         ------
         DTypeError, ParameterError
             A parameter has a wrong type or is out of its domain.
         CalibrationError
-            `epsilon` is so small that only a useless ratio is within it.
+            `epsilon` is so small that only a useless ratio meets it.
         """
         exact = _validate.positive("epsilon", _validate.least_reading(epsilon))
         most = 1 if dimension is None else dimension
@@ -219,7 +220,7 @@ class LocalMean(ReportsOnce[MeanEstimate]):
 
     @property
     def members(self) -> tuple[Member, ...]:
-        """Codes and window of the law, or of the two that are mixed."""
+        """The number of codes and the window of each member of the law."""
         return self._windows.members
 
     @property
@@ -229,12 +230,12 @@ class LocalMean(ReportsOnce[MeanEstimate]):
 
     @property
     def dimension(self) -> int | None:
-        """Numbers of each user; None: one number, in an array of any shape."""
+        """How many numbers each user has; None: one, in an array of any shape."""
         return self._dimension
 
     @property
     def asked(self) -> int:
-        """Number of these numbers that each user reports."""
+        """How many of the numbers each user reports."""
         return self._asked
 
     @property
@@ -248,12 +249,12 @@ class LocalMean(ReportsOnce[MeanEstimate]):
         return one if self._asked == 1 else SelfComposedEvent(one, self._asked)
 
     def variance(self, value: Real | None = None) -> Any:
-        """Return the variance of the number that one report stands for.
+        """Return the variance of the number decoded from one report.
 
         Parameters
         ----------
         value : int, float, Fraction or Decimal, optional
-            The user's number, the same for each of several; None: the worst number.
+            The user's number (the same for each of several); None: the worst case.
 
         Returns
         -------
@@ -276,7 +277,7 @@ class LocalMean(ReportsOnce[MeanEstimate]):
         users : int
             Number of reports, >= 1.
         value : int, float, Fraction or Decimal, optional
-            A number that all users have; None: the worst numbers there are.
+            A number that all users have; None: the worst case.
 
         Returns
         -------
@@ -409,7 +410,7 @@ class LocalMean(ReportsOnce[MeanEstimate]):
 
     @property
     def _half(self) -> _Array:
-        """Half the width of the bounds, of one or each."""
+        """Half the width of the bounds, or of each pair of bounds."""
         pairs = zip(self._low, self._high, strict=True)
         return np.array([float((b - a) / 2) for a, b in pairs])
 

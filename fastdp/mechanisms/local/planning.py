@@ -34,10 +34,10 @@ def best_frequency_oracle(
 ) -> FrequencyOracle:
     """Return the local mechanism whose estimates have the least variance.
 
-    Compared are k-ary randomized response, unary encoding (optimized and symmetric),
-    optimal local hashing, Hadamard response and subset selection, by the exact variance
-    of the count of a category averaged over all categories. Among those within 1 % of
-    the least, the one with the smallest reports is taken.
+    It compares k-ary randomized response, unary encoding (optimized and symmetric),
+    optimal local hashing, Hadamard response and subset selection by the exact variance
+    of a category's count, averaged over all categories. Among the mechanisms within 1 %
+    of the least variance, it takes the one with the smallest reports.
 
     Parameters
     ----------
@@ -45,13 +45,13 @@ def best_frequency_oracle(
         Pure local epsilon of one report, > 0.
     categories : int, or sequence of str or of int
         Number of categories, 2 ... 2**31 - 1, or their names; above 2**24 only
-        randomized response can be.
+        randomized response is possible.
     users : int
         Number of reports to plan for, >= 1. Every variance is proportional to it, so
         that it does not change the choice.
     other : int or str, optional
-        Category that values outside the domain count as; None: each as a category
-        drawn uniformly.
+        Category for values outside the domain; None: each counts as a category drawn
+        uniformly.
 
     Returns
     -------
@@ -62,7 +62,7 @@ def best_frequency_oracle(
     DTypeError, ParameterError
         A parameter has a wrong type or is out of its domain.
     CalibrationError
-        `epsilon` is so small that only useless mechanisms are within it.
+        `epsilon` is so small that only useless mechanisms meet it.
 
     References
     ----------

@@ -38,11 +38,11 @@ _SLAB = 2**18
 class PrefixHunt(Hunted):
     """Frequent strings of an open domain, found by their prefixes; pure local privacy.
 
-    Users are dealt to groups at random, the groups to prefixes of growing length. Each
-    user reports the bucket of the own prefix under a random hash function, once. A
-    server extends the prefixes that it kept by all further bits up to the next length,
-    counts the group's reports that support them, and keeps the best; in the end it
-    shows values whose count chance does not explain.
+    Each user joins a random group, and each group has a prefix length; the lengths
+    grow. Each user reports once: the bucket of the user's prefix under a random hash
+    function. A server extends the prefixes that it kept by all possible bits up to the
+    next length, counts the group's reports that support each prefix, and keeps the
+    best. At the end it shows the values with counts that chance does not explain.
 
     Parameters
     ----------
@@ -52,30 +52,33 @@ class PrefixHunt(Hunted):
     buckets : int
         Number of buckets, 2 ... 2**16; about e**epsilon + 1 are optimal.
     bits : int
-        Length of values, a multiple of 8 up to 1024. Text counts as its UTF-8, shorter
-        values are filled up with zeros and longer ones cut. Integers count as their
-        decimal digits; big-endian bytes hold more: `x.astype(">u8").view("S8")`.
+        Length of values, a multiple of 8 up to 1024. Text counts as its UTF-8 bytes;
+        shorter values are padded with zeros and longer values are cut. Integers count
+        as their decimal digits; big-endian bytes hold larger integers:
+        `x.astype(">u8").view("S8")`.
     groups : int, optional
-        Number of groups, each with a length of its own: 12 bits, then even steps. None:
-        as few as leave 2**12 candidates a length.
+        Number of groups, each with its own length: 12 bits, then even steps. None: the
+        least number with at most 2**12 candidates per length.
     most : int
-        Most values that are found, 1 ... 1024. Twice as many prefixes are kept.
+        Maximum number of values found, 1 ... 1024. Twice this number of prefixes is
+        kept.
     beta : int, float, Fraction or Decimal
-        Probability with which any value is shown that nobody holds, in (0, 1).
+        Probability that any value is shown that nobody holds, in (0, 1).
     key : str
-        32 hex digits from which the hash functions are made, public.
+        32 public hex digits from which the hash functions are made.
 
     Privacy
     -------
     Pure local epsilon = ln(p (buckets - 1)/(1 - p)) for each report: any two values of
-    one user are neighboring, and no sensitivity is needed. Group and hash function
-    are drawn without the value. Exact. Timing class T0: strings are read and hashed.
+    one user are neighboring, and no sensitivity is needed. Group and hash function are
+    drawn independently of the value. Exact. Timing class T0: strings are read and
+    hashed.
 
     Notes
     -----
-    Half of the users are in the last group. It alone decides which values are shown
-    and their counts; the other users are divided evenly. A value is found if all of
-    its prefixes were kept: from a share of about 4 standard errors of a group on.
+    Half of the users are in the last group, which alone decides which values are shown
+    and their counts; the other groups share the rest evenly. A value is found if all of
+    its prefixes were kept: this needs a share of about 4 standard errors of a group.
 
     References
     ----------
@@ -146,12 +149,13 @@ class PrefixHunt(Hunted):
         beta: Real = Fraction(1, 1000),
         key: str = _strings.NO_KEY,
     ) -> PrefixHunt:
-        """Return the hunt whose reports give the true bucket most often.
+        """Return the hunt with the greatest p that meets `epsilon`.
 
         Parameters
         ----------
         epsilon : int, float, Fraction or Decimal
-            Epsilon of one report, > 0. There are e**epsilon + 1 buckets, rounded.
+            Epsilon of one report, > 0. The number of buckets is e**epsilon + 1,
+            rounded.
         bits, groups, most, beta, key
             As for the class.
 
@@ -160,7 +164,7 @@ class PrefixHunt(Hunted):
         DTypeError, ParameterError
             A parameter has a wrong type or is out of its domain.
         CalibrationError
-            `epsilon` is so small that only the useless p = 1/buckets is within it.
+            `epsilon` is so small that only the useless p = 1/buckets meets it.
         """
         exact = _validate.positive("epsilon", epsilon)
         best = round(math.exp(min(exact, Fraction(11)))) + 1

@@ -41,9 +41,9 @@ _ROW = 1024
 class RandomizedResponse(FrequencyOracle):
     """Randomized response over two or more categories: pure local privacy.
 
-    A report is the user's category with probability p, else one of the others, each
-    with the same probability. With two categories, values may be bools or packed
-    bits, too, and the reports are of the same kind.
+    A report is the user's category with probability p, and otherwise one of the other
+    categories, each with the same probability. With two categories, values may also be
+    bools or packed bits; the reports are then of the same kind.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ class RandomizedResponse(FrequencyOracle):
     def from_epsilon(
         cls, epsilon: Real, *, categories: Named = 2, other: Other = None
     ) -> RandomizedResponse:
-        """Return the mechanism that tells the truth most often within `epsilon`.
+        """Return the mechanism with the greatest p that meets `epsilon`.
 
         Raises
         ------
@@ -139,16 +139,17 @@ class RandomizedResponse(FrequencyOracle):
         error : int, float, Fraction or Decimal
             Largest error of the estimated share, > 0 and < 1.
         failure : int, float, Fraction or Decimal
-            Probability of a larger one, > 0 and < 1.
+            Probability of a larger error, > 0 and < 1.
         share : int, float, Fraction or Decimal, optional
-            The true share, in [0, 1], for users drawn independently: by exact binomial
-            tails. None: for every share, by the variance alone (Chebyshev); with two
-            categories and p = 1/2 + g, 1/(16 g**2 error**2 failure) users.
+            The true share, in [0, 1], for independently drawn users; the bound is by
+            exact binomial tails. None: valid for every share, by the variance alone
+            (Chebyshev); for two categories and p = 1/2 + g this is 1/(16 g**2 error**2
+            failure) users.
 
         Returns
         -------
         int
-            A number that suffices; with `share` one less does not.
+            A sufficient number of users; with `share` it is the least one.
 
         Examples
         --------
@@ -200,14 +201,15 @@ class RandomizedResponse(FrequencyOracle):
         Parameters
         ----------
         values : int, numpy integer, ndarray of an integer dtype (not uint64), or column
-            Categories 0 ... categories - 1, of any shape. What lies outside counts
-            as `other`, or as a category drawn uniformly if that is None; so do nulls.
-            With two categories a bool or an array of bools, too. Columns are those of
-            `DiscreteLaplace.release`. With names of categories a name, or an array or
-            column of strings or of integers, compared as they are.
+            Categories 0 ... categories - 1, of any shape. Nulls and values outside
+            count as `other`, or as a category drawn uniformly if `other` is None. With
+            two categories, a bool or an array of bools also works. Columns are as in
+            `DiscreteLaplace.release`. With named categories: a name, or an array or
+            column of strings or integers, compared without conversion.
         packed : bool
             With two categories: `values` is an array of uint8, and every bit is a value
-            (as from np.packbits; the padding bits of the last byte are answered, too).
+            (as from np.packbits; the padding bits of the last byte are randomized,
+            too).
         out : ndarray, optional
             C-contiguous array of the reports' dtype and shape to write into; may be
             `values` itself.
@@ -227,16 +229,16 @@ class RandomizedResponse(FrequencyOracle):
         ------
         DTypeError, ParameterError
             A wrong dtype, layout or shape, or bools or packed bits with more than two
-            categories. Never for a value.
+            categories. Never raised for a value.
         EntropyError
             The operating system gave no randomness; `out` is filled with zeros.
 
         Privacy
         -------
-        That of `event()` for each report: local differential privacy, the values of
-        one user being neighbors whatever they are. Exact. Timing class T2:
-        independent of values and randomness (Python ints apart, whose conversion is
-        the interpreter's). With names T0: they are looked up.
+        The guarantee is `event()` for each report: local differential privacy, where
+        any two values of one user are neighbors. Exact. Timing class T2: independent of
+        values and randomness (except that the interpreter converts Python ints). T0
+        with names, which are looked up.
 
         Examples
         --------
@@ -279,15 +281,15 @@ class RandomizedResponse(FrequencyOracle):
         Parameters
         ----------
         reports : ndarray, numpy scalar, list or column
-            What `release` returned, of any number of users; integers may be wider. A
-            report out of the range of reports (of a broken or hostile client) supports
-            no category but counts as a user.
+            Reports that `release` returned, from any number of users; integers may be
+            wider. An invalid report (from a broken or hostile client) supports no
+            category but counts as a user.
         packed : bool
             With two categories: `reports` is an array of uint8 that holds packed
             bits in the order of np.packbits.
         count : int
-            With `packed`, and only then: number of bits that are users; the others,
-            at the end of the last byte, are left out.
+            Only with `packed`: number of bits that belong to users; the remaining bits
+            of the last byte are ignored.
         workers : int
             Threads; the estimate does not depend on it.
 
@@ -372,7 +374,7 @@ def _is_bool(values: Any) -> bool:
 
 
 def _bools(values: Any) -> _Array:
-    """Return bools as a C-contiguous array, copied if need be."""
+    """Return bools as a C-contiguous array, copied only if necessary."""
     if not isinstance(values, np.ndarray):
         return np.array(values, _BOOL)
     flat = values.view(_BYTE)
@@ -381,7 +383,7 @@ def _bools(values: Any) -> _Array:
 
 
 def _packed_bits(name: str, x: Any) -> _Array:
-    """Return packed bits as a C-contiguous array, copied if need be."""
+    """Return packed bits as a C-contiguous array, copied only if necessary."""
     if getattr(x, "dtype", None) != _BYTE:
         given = getattr(x, "dtype", type(x).__name__)
         raise DTypeError(f"{name} must have dtype uint8 when packed, got {given}")

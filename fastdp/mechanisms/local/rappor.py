@@ -1,4 +1,4 @@
-"""RAPPOR: Bloom filters of strings, randomized once and again for each report."""
+"""RAPPOR: Bloom filters of strings, randomized once and then again in each report."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class Rappor(LocalMechanism["BloomCounts"]):
     """RAPPOR: reports of strings that a client may repeat; pure local privacy.
 
     A string sets some bits of a Bloom filter, which the client randomizes once and
-    keeps (the memo). Every report randomizes the memo anew. Any number of reports of
-    one memo say no more than the memo. Kept since others' data have this form:
-    `CountMeanSketch` and `PrefixHunt` have smaller errors.
+    keeps (the memo). Every report randomizes the memo anew. Any number of reports from
+    one memo reveal no more than the memo. RAPPOR is here to decode existing data in
+    this form: `CountMeanSketch` and `PrefixHunt` have smaller errors.
 
     Parameters
     ----------
@@ -42,17 +42,19 @@ class Rappor(LocalMechanism["BloomCounts"]):
         Share of the memo's bits that are fair coins, in (0, 1); rounded up to a
         multiple of 2**-63.
     p : int, float, Fraction or Decimal
-        Probability of a 1 in a report where the memo has 0, above 0; rounded up to a
+        Probability that a report has 1 where the memo has 0, above 0; rounded up to a
         multiple of 2**-64.
     q : int, float, Fraction or Decimal
-        Probability of a 1 where the memo has 1, above p and below 1; rounded down.
+        Probability that a report has 1 where the memo has 1, above p and below 1;
+        rounded down.
     bits : int
         Length of the filter, a power of two in [8, 2**15].
     hashes : int
-        Bits that a string sets, at most 16; two that fall together are one.
+        Number of bits that a string sets, at most 16; two equal positions count as one
+        bit.
     cohorts : int
-        Sets of hash functions, a power of two up to 2**12; a user has one, public and
-        uniform. At most 2**24 bits in all cohorts.
+        Number of sets of hash functions, a power of two up to 2**12; each user has one
+        uniformly drawn, public set. At most 2**24 bits in all cohorts together.
     key : str
         32 hex digits from which the hash functions are made, public.
 
@@ -145,12 +147,12 @@ class Rappor(LocalMechanism["BloomCounts"]):
         cohorts: int = 64,
         key: str = _strings.NO_KEY,
     ) -> Rappor:
-        """Return the mechanism whose memo has the fewest coins within `epsilon`.
+        """Return the mechanism with the least share f of coins that meets `epsilon`.
 
         Parameters
         ----------
         epsilon : int, float, Fraction or Decimal
-            Budget of a memo, and so of all reports of one value together, > 0.
+            Epsilon of a memo, and so of all reports of one value together, > 0.
         p, q, bits, hashes, cohorts, key : as for the class
 
         Raises
@@ -236,14 +238,16 @@ class Rappor(LocalMechanism["BloomCounts"]):
         values : str, bytes or int, or a list, array or column of them
             One value a user, read as in `CountMeanSketch.release`.
         cohort : int or ndarray of integers, optional
-            The user's cohort, 0 ... cohorts - 1, drawn once and kept. None: drawn.
+            The user's cohort, 0 ... cohorts - 1, which a client draws once and keeps.
+            None draws one.
         secret : bytes, optional
             At least 16 bytes that one client drew once and keeps secret. The memo is
-            then computed from it, the cohort and the value, so it need not be stored.
-            For a single value, with its cohort.
+            then computed from the secret, the cohort and the value, so it need not be
+            stored. Only for a single value, given with its cohort.
         stream : Stream, optional
             None draws fresh keys from the operating system; use
-            `fastdp.testing.FixedStream` for repeatable tests. None with a secret.
+            `fastdp.testing.FixedStream` for repeatable tests. Must be None with a
+            secret.
 
         Returns
         -------
@@ -253,7 +257,8 @@ class Rappor(LocalMechanism["BloomCounts"]):
         Raises
         ------
         DTypeError, ParameterError
-            A parameter has a wrong type or is out of its domain. Never for a value.
+            A parameter has a wrong type or is out of its domain. Never raised for a
+            value.
         """
         read = _strings.read("values", values)
         digests = read.digests(self._key).reshape(-1)
@@ -270,12 +275,12 @@ class Rappor(LocalMechanism["BloomCounts"]):
         return memos.reshape(read.shape)[()]
 
     def report(self, memos: Any, *, stream: Stream | None = None) -> Any:
-        """Return one report of each memo; a memo may make any number of reports.
+        """Return one report for each memo; a memo may make any number of reports.
 
         Parameters
         ----------
         memos : numpy scalar or ndarray of `report_dtype`
-            What `permanent` returned.
+            Memos that `permanent` returned.
         stream : Stream, optional
             As in `permanent`.
 
@@ -286,7 +291,7 @@ class Rappor(LocalMechanism["BloomCounts"]):
         Raises
         ------
         DTypeError
-            No memos.
+            `memos` does not have this dtype.
         """
         kept = self._as_reports(memos)
         bits = np.ascontiguousarray(kept["bits"]).reshape(-1)
@@ -385,9 +390,9 @@ class Rappor(LocalMechanism["BloomCounts"]):
 
 @dataclass(frozen=True, eq=False)
 class BloomCounts:
-    """How often each bit of each cohort was reported; candidates can be decoded.
+    """Counts of each bit in each cohort, from which candidates can be decoded.
 
-    Made by the `estimate` methods of `Rappor` and its aggregators.
+    The `estimate` methods of `Rappor` and its aggregators return it.
 
     Parameters
     ----------
@@ -409,7 +414,7 @@ class BloomCounts:
     def decode(
         self, candidates: Any, *, level: Real = Fraction(1, 20)
     ) -> ValueEstimate:
-        """Return which candidates were reported, and how often.
+        """Return the candidates that were reported, with their estimated counts.
 
         Parameters
         ----------
@@ -417,24 +422,25 @@ class BloomCounts:
             Strings that users may hold, each once. If several share all bits, their
             count is divided among them arbitrarily.
         level : int, float, Fraction or Decimal
-            Probability with which any candidate is shown that nobody holds, in (0, 1).
+            Probability that any candidate is shown that nobody holds, in (0, 1).
 
         Returns
         -------
         ValueEstimate
-            Those whose count is above 0 by a one-sided test at level/candidates, the
+            Candidates with a count above 0 by a one-sided test at level/candidates,
             most frequent first.
 
         Raises
         ------
         DTypeError, ParameterError
-            Candidates of another type; a level out of its domain.
+            Candidates have a wrong type, or `level` is out of its domain.
 
         Notes
         -----
-        LASSO selects the candidates that may matter, non-negative least squares those
-        with a positive share, and least squares their counts, with errors from the
-        reports' own variances. Post-processing: it costs no privacy.
+        LASSO selects the relevant candidates, non-negative least squares keeps the
+        candidates with a positive share, and least squares estimates their counts, with
+        errors from the reports' own variances. This is post-processing: it costs no
+        privacy.
         """
         m, share = self.mechanism, float(_validate.open_unit("level", level))
         if isinstance(candidates, (str, bytes, int)):
@@ -467,7 +473,7 @@ class BloomCounts:
 
 
 class _Memo(Stream):
-    """The stream of one memo: each call gets the same key, for ChaCha20 everywhere."""
+    """Stream of one memo: each call gets the same key, always with ChaCha20."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key

@@ -26,32 +26,31 @@ _Array: TypeAlias = "np.ndarray[Any, Any]"
 class ShuffledResponse(Mechanism):
     """Randomized response of many clients whose reports are shuffled.
 
-    Each client's category is randomized as by `RandomizedResponse`; the reports are
+    Each client's category is randomized as in `RandomizedResponse`; the reports are
     then put into an exactly uniform random order, so that no report can be linked to
-    its sender. What is known of the reports' multiset is far more private than each
-    report alone.
+    its sender. The multiset of reports is far more private than each report alone.
 
     Parameters
     ----------
     p : int, float, Fraction or Decimal
-        Probability that a report is the truth, as of `RandomizedResponse`.
+        Probability that a report is the truth, as in `RandomizedResponse`.
     clients : int
         Least number of reports that are shuffled together, >= 1. Count only clients
         who randomize honestly and keep their report secret.
     categories : int, or sequence of str or of int
-        Number of categories, >= 2, or their names; as of `RandomizedResponse`.
+        Number of categories, >= 2, or their names, as in `RandomizedResponse`.
     other : int or str, optional
-        Category that values in none of them count as; None: each as a category drawn
-        uniformly.
+        Category for values that are in none of the categories; None: each counts as a
+        category drawn uniformly.
 
     Privacy
     -------
     Central (epsilon, delta) of the shuffled reports, from `shuffled_epsilon`: two
-    datasets are neighboring when one client's value is another; no sensitivity is
+    datasets are neighboring if they differ in one client's value; no sensitivity is
     needed. Exact reports and an exactly uniform order; the guarantee is an upper bound.
-    Against the one who shuffles, each report has the pure local guarantee of `local`.
-    Timing class T2 for the reports and T0 for the shuffle, whose memory access follows
-    the permutation, which is independent of the data.
+    Against the shuffler, each report has the pure local guarantee of `local`. Timing
+    class T2 for the reports and T0 for the shuffle: its memory access follows the
+    permutation, which is independent of the data.
 
     References
     ----------
@@ -108,7 +107,7 @@ class ShuffledResponse(Mechanism):
         categories: Named = 2,
         other: Other = None,
     ) -> ShuffledResponse:
-        """Return the mechanism that tells the truth most often within a central target.
+        """Return the mechanism with the greatest p that meets a central target.
 
         Parameters
         ----------
@@ -179,7 +178,7 @@ class ShuffledResponse(Mechanism):
         Parameters
         ----------
         delta : int, float, Fraction or Decimal
-            >= 0 and < 1; at 0 the result is epsilon of one report.
+            >= 0 and < 1; at 0 the result is the epsilon of one report.
 
         Raises
         ------
@@ -217,13 +216,13 @@ class ShuffledResponse(Mechanism):
     ) -> _Array:
         """Return the shuffled reports of all clients.
 
-        Where clients run elsewhere, each uses `local.release` and a shuffler
-        `fastdp.random.shuffle`; the analyst then sees what this returns.
+        If clients run elsewhere, each client calls `local.release` and a shuffler calls
+        `fastdp.random.shuffle`; the analyst then sees the same output.
 
         Parameters
         ----------
         values : ndarray of integers or bool, or column, shape (n,)
-            One category for each client, n >= `clients`; as for `RandomizedResponse`.
+            One category for each client, n >= `clients`, as in `RandomizedResponse`.
         stream : Stream, optional
             None draws fresh keys from the operating system; use
             `fastdp.testing.FixedStream` for repeatable tests.
@@ -245,8 +244,8 @@ class ShuffledResponse(Mechanism):
 
         Privacy
         -------
-        As of the class. What links reports to clients is overwritten before this
-        returns. Timing class T2 for the reports, T0 for the order.
+        The guarantee of the class. The link between reports and clients is overwritten
+        before this returns. Timing class T2 for the reports, T0 for the order.
         """
         if self._local.names is not None:
             values, _ = self._local._domain.places_of("values", values)
@@ -277,7 +276,7 @@ class ShuffledResponse(Mechanism):
         Parameters
         ----------
         reports : ndarray
-            What `release` returned; the order plays no part.
+            Reports that `release` returned, in any order.
         workers : int
             Threads.
 

@@ -39,7 +39,8 @@ class SubsetSelection(FrequencyOracle):
 
     The set contains the user's category with probability p. It is uniform among the
     sets that contain it, or among those that do not. It has the smallest error of all
-    mechanisms for a medium number of categories; sets of one are randomized response.
+    mechanisms for a medium number of categories; with sets of one category it is
+    randomized response.
 
     Rows are packed in the order of np.packbits: category v is bit 7 - v % 8 of byte
     v // 8, and the padding of the last byte is 0. Every row has `size` ones.
@@ -62,8 +63,8 @@ class SubsetSelection(FrequencyOracle):
     -------
     Pure local epsilon = ln(p (categories - size)/(size (1 - p))) for each row: any two
     values of one user are neighboring, and no sensitivity is needed. Exact: the
-    probabilities hold to the last bit. Timing class T0: where bits are set depends on
-    the drawn set.
+    probabilities hold to the last bit. Timing class T0: memory access depends on the
+    drawn set.
 
     References
     ----------
@@ -121,7 +122,7 @@ class SubsetSelection(FrequencyOracle):
         size: int | None = None,
         other: Other = None,
     ) -> SubsetSelection:
-        """Return the mechanism whose sets have the own category most often.
+        """Return the mechanism with the greatest p that meets `epsilon`.
 
         Parameters
         ----------
@@ -130,7 +131,7 @@ class SubsetSelection(FrequencyOracle):
         categories, other
             As for the class.
         size : int, optional
-            None: the one with the least error for a rare category, about
+            None: the size with the least error for a rare category, about
             categories/(e**epsilon + 1).
 
         Raises
@@ -138,7 +139,7 @@ class SubsetSelection(FrequencyOracle):
         DTypeError, ParameterError
             A parameter has a wrong type or is out of its domain.
         CalibrationError
-            `epsilon` is so small that only the useless p = size/categories is in it.
+            `epsilon` is so small that only the useless p = size/categories meets it.
         """
         d = count_categories(categories, MOST_CATEGORIES)
         if size is None:
@@ -158,7 +159,7 @@ class SubsetSelection(FrequencyOracle):
         return self._size
 
     def event(self) -> RandomizedResponseEvent:
-        """Return the event of one row; sets with both values or none reveal nothing."""
+        """Return the event of one row, for sets with exactly one of two values."""
         d, k = self.categories, self._size
         apart = Fraction(1, d - 1)
         return RandomizedResponseEvent(

@@ -36,11 +36,11 @@ _SLAB = 2**18
 
 
 class UnaryEncoding(FrequencyOracle):
-    """Unary encoding: a row of bits, one a category; pure local privacy.
+    """Unary encoding: a row with one bit per category; pure local privacy.
 
-    The bit of the user's category is 1 with probability p, every other with
-    probability q. With p = 1/2 this is optimized unary encoding (OUE), with q = 1 - p
-    the symmetric form, the basic one of RAPPOR.
+    The bit of the user's category is 1 with probability p, every other bit is 1 with
+    probability q. p = 1/2 gives optimized unary encoding (OUE); q = 1 - p gives the
+    symmetric form of basic RAPPOR.
 
     Rows are packed in the order of np.packbits: category v is bit 7 - v % 8 of byte
     v // 8, and the padding of the last byte is 0.
@@ -130,7 +130,7 @@ class UnaryEncoding(FrequencyOracle):
         symmetric: bool = False,
         other: Other = None,
     ) -> UnaryEncoding:
-        """Return the mechanism for `epsilon`: the optimized one, or the symmetric.
+        """Return the optimized or the symmetric mechanism for `epsilon`.
 
         Parameters
         ----------
@@ -147,7 +147,7 @@ class UnaryEncoding(FrequencyOracle):
         DTypeError, ParameterError
             A parameter has a wrong type or is out of its domain.
         CalibrationError
-            `epsilon` is so small that only the useless p = q is within it.
+            `epsilon` is so small that only the useless p = q meets it.
         """
         if not isinstance(symmetric, bool):
             raise DTypeError(
@@ -219,7 +219,7 @@ class UnaryEncoding(FrequencyOracle):
         labels: _Array,
         own: _Array,
     ) -> None:
-        """Draw the rows of users `first`, first + 1, ..., who have these labels."""
+        """Draw the rows of users `first`, first + 1, ... with these labels."""
         law, width = self._cross_law, self._row[0]
         chunk = _core.BITS_CHUNK // 8
         # A slab starts at the start of a chunk of rows and of a byte of own bits.

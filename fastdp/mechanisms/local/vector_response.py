@@ -1,4 +1,4 @@
-"""Vectors from users: reports a word of a public code, more often one that is near."""
+"""Local vectors: a report is a word of a public code, more often a near word."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ class VectorResponse(ReportsOnce[VectorEstimate]):
     """Mean of vectors in the unit ball: pure local privacy, a report of 12 bytes.
 
     A public seed, fresh for each report, makes `words` vectors of normal numbers. The
-    report is the seed and the number of one of them: with probability p one of the
-    `near` that have the largest scalar products with the user's vector, else one of
-    the others. A finite PrivUnitG: for `words` = 256 within 2 % of it up to epsilon =
-    4.
+    report is the seed and the number of one word: with probability p one of the `near`
+    words with the largest scalar products with the user's vector, otherwise one of the
+    other words. This is a finite PrivUnitG; with `words` = 256 its error is within 2 %
+    of PrivUnitG's up to epsilon = 4.
 
     Parameters
     ----------
@@ -58,24 +58,25 @@ class VectorResponse(ReportsOnce[VectorEstimate]):
     near : int
         How many words count as near, 1 ... words - 1.
     words : int
-        Words of a report's code, 2 ... 65536.
+        Number of words of a report's code, 2 ... 65536.
     dimension : int
-        Entries of a vector, 1 ... 10**5.
+        Number of entries of a vector, 1 ... 10**5.
 
     Privacy
     -------
     Pure local epsilon = ln(p (words - near)/(near (1 - p))): any two vectors of one
-    user are neighboring, and no sensitivity is needed. Exact, whatever the floats
-    say of the order of the words: under every seed exactly `near` of them are near.
-    Timing class T0: the vector's length is taken by numpy; the search for the word has
-    the same steps for all.
+    user are neighboring, and no sensitivity is needed. Exact for every order of the
+    words that float errors may give: under every seed exactly `near` words are near.
+    Timing class T0: numpy computes the vector's length; the search for the word takes
+    the same steps for all vectors.
 
     Notes
     -----
-    A report is a seed of 64 bits and the word's number, as of `LocalHashing`. Words
-    are integers that any language can make (docs/report_bits.md): multiples of 2**-12,
-    the mean of a normal number in its cell. There are 2**16 cells; those beyond 2.88
-    are divided into 256 more. For a vector along an axis the mean is right to 2e-6.
+    A report is a seed of 64 bits and the word's number, as in `LocalHashing`. The
+    entries of words are integers that any language can compute (docs/report_bits.md):
+    multiples of 2**-12, each the mean of a normal number in its cell. There are 2**16
+    cells; each cell beyond 2.88 is divided into 256 more. For a vector along an axis
+    the mean is accurate to 2e-6.
 
     References
     ----------
@@ -147,7 +148,7 @@ class VectorResponse(ReportsOnce[VectorEstimate]):
         epsilon : int, float, Fraction or Decimal
             > 0.
         dimension, words
-            As for the class. Work for a client is words * dimension normal numbers.
+            As for the class. A client computes words * dimension normal numbers.
         near : int, optional
             None: the number with the least error.
 
@@ -156,7 +157,7 @@ class VectorResponse(ReportsOnce[VectorEstimate]):
         DTypeError, ParameterError
             A parameter has a wrong type or is out of its domain.
         CalibrationError
-            `epsilon` is so small that only the useless p = near/words is within it.
+            `epsilon` is so small that only the useless p = near/words meets it.
         """
         words = _validate.integer("words", words, 2, _MOST_WORDS)
         if near is None:
@@ -173,7 +174,7 @@ class VectorResponse(ReportsOnce[VectorEstimate]):
 
     @property
     def near(self) -> int:
-        """Number of words that count as near."""
+        """The number of words that count as near."""
         return self._near
 
     @property
@@ -348,7 +349,8 @@ def _sizes() -> _Array:
 def _order_means(near: int, words: int) -> tuple[float, float, float]:
     """Return moments of order statistics of `words` normal numbers, by quadrature.
 
-    They are the mean of the `near` largest, their mean square, and that of the others.
+    They are the mean and mean square of the `near` largest, and the others' mean
+    square.
     """
     from scipy import special
 

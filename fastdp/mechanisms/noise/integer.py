@@ -47,8 +47,8 @@ class _Integer(OfLaw[Noise]):
         x : int, numpy integer, ndarray of an integer dtype (not uint64), or a column
             The answers. Python ints beyond int64 saturate first. Columns are lists of
             ints, pandas Series and Index, polars Series, pyarrow Array and
-            ChunkedArray, and what else speaks Arrow's protocol; a null counts as 0.
-            Memoryviews and arrays that speak DLPack are read as numpy's are.
+            ChunkedArray, and other objects with Arrow's protocol; a null counts as 0.
+            Memoryviews and DLPack arrays are read like numpy arrays.
         out : ndarray, optional
             Integer array to write into: C-contiguous, of x's shape; may be `x`
             itself. Types narrower than int64 saturate.
@@ -61,9 +61,9 @@ class _Integer(OfLaw[Noise]):
         Returns
         -------
         numpy.int64 or ndarray of int64
-            A column gives one of its kind, with index and name, without nulls. `out` if
-            it was given. Sums beyond int64 saturate; the sensitivity must
-            hold for the integers as they are given.
+            `out` if it was given. A column gives a column of its kind, with index and
+            name, without nulls. Sums beyond int64 saturate; the sensitivity must hold
+            for the integers as given.
 
         Raises
         ------
@@ -74,10 +74,10 @@ class _Integer(OfLaw[Noise]):
 
         Privacy
         -------
-        That of `event()`, with saturation as post-processing. Exact.
-        Timing class T2: independent of data and noise (Python ints and lists apart,
-        whose conversion is the interpreter's, and columns of pandas with nulls). Kinds,
-        dtypes and element types are public, and whether a column can have nulls.
+        That of `event()`, with saturation as post-processing. Exact. Timing class T2:
+        independent of data and noise (except for Python ints and lists, which the
+        interpreter converts, and pandas columns with nulls). Kinds, dtypes, element
+        types, and whether a column can have nulls are public.
         """
         if unknown:
             refuse(unknown)
@@ -108,15 +108,15 @@ class DiscreteLaplace(_Integer[DiscreteLaplaceEvent]):
         Scale of the law in [1e-6, 2**55], taken at its exact value: the noise x has
         probability proportional to exp(-|x|/scale).
     sensitivity : int, float, Fraction or Decimal, optional
-        L1 sensitivity over all entries together that the noise is for, > 0; without
-        it the mechanism has no cost until `event` is told one.
+        L1 sensitivity over all entries together that the noise is for, > 0; without it
+        the mechanism has no cost until `event` gets one.
     neighboring_relation : NeighboringRelation
         The relation for which the sensitivity holds.
 
     Privacy
     -------
     For an answer of L1 sensitivity s over all entries together: pure epsilon =
-    s/scale, under the neighboring relation the sensitivity holds for. Exact.
+    s/scale, under the sensitivity's neighboring relation. Exact.
 
     References
     ----------
@@ -163,7 +163,7 @@ class DiscreteLaplace(_Integer[DiscreteLaplaceEvent]):
     ) -> DiscreteLaplace:
         """Return the mechanism with the least noise for pure `epsilon`.
 
-        `sensitivity` is of the L1 norm over all entries. The scale is exactly
+        `sensitivity` is in the L1 norm over all entries. The scale is exactly
         sensitivity/epsilon.
 
         Raises
@@ -191,7 +191,7 @@ class DiscreteLaplace(_Integer[DiscreteLaplaceEvent]):
     ) -> DiscreteLaplace:
         """Return the mechanism with the least noise for rho-zCDP; see `from_epsilon`.
 
-        From the discrete law's own rho; the scale is rounded up.
+        It uses the discrete law's own rho; the scale is rounded up.
         """
         return cls(
             calibration.laplace_scale_from_rho(rho=rho, sensitivity=sensitivity),
@@ -211,7 +211,7 @@ class DiscreteLaplace(_Integer[DiscreteLaplaceEvent]):
         Parameters
         ----------
         parties : int
-            Most parties of a sum.
+            Largest number of parties in a sum.
         honest : int
             Parties whose shares sum to this noise. Count only parties that certainly
             add their share, stay to the end, and keep it secret.
@@ -242,16 +242,16 @@ class DiscreteGaussian(_Integer[DiscreteGaussianEvent]):
         Parameter of the law in [1e-3, 2**55], taken at its exact value: the noise x
         has probability proportional to exp(-x**2/(2 sigma**2)).
     sensitivity : int, float, Fraction or Decimal, optional
-        L2 sensitivity over all entries together that the noise is for, > 0; without
-        it the mechanism has no cost until `event` is told one. Integers move by a
-        squared distance that is an integer: the floor of the square counts, but a
-        square less than 2**-20 below an integer (`math.sqrt(3)`) as that integer.
+        L2 sensitivity over all entries together that the noise is for, > 0; without it
+        the mechanism has no cost until `event` gets one. Squared distances of integers
+        are integers, so the floor of the square counts; a square less than 2**-20 below
+        an integer (`math.sqrt(3)`) counts as that integer.
     squared_sensitivity : int, float, Fraction or Decimal, optional
-        The square of the sensitivity instead, exactly: 3 for three counts that one
-        individual changes by 1 each.
+        The exact square of the sensitivity, instead of `sensitivity`: 3 if one
+        individual changes three counts by 1 each.
     coordinates : int, optional
-        Most entries that one individual changes, for the integers' own profile: 1 if
-        each individual is in one entry. None, if it is not known, may cost more.
+        Maximum number of entries that one individual changes, for the discrete law's
+        own profile: 1 if each individual is in one entry. None (unknown) may cost more.
     neighboring_relation : NeighboringRelation
         The relation for which the sensitivity holds.
 
@@ -259,8 +259,7 @@ class DiscreteGaussian(_Integer[DiscreteGaussianEvent]):
     -------
     For an answer of L2 sensitivity s over all entries together: rho = s**2/(2
     sigma**2) zero-concentrated privacy, and (epsilon, delta) from the discrete law's
-    own profile, under the neighboring relation the sensitivity holds for.
-    Exact.
+    own profile, under the sensitivity's neighboring relation. Exact.
 
     References
     ----------
@@ -316,7 +315,7 @@ class DiscreteGaussian(_Integer[DiscreteGaussianEvent]):
     ) -> DiscreteGaussian:
         """Return the mechanism with the least noise for rho-zCDP, rounded up.
 
-        `sensitivity` is of the L2 norm over all entries; give it or its square,
+        `sensitivity` is in the L2 norm over all entries; give it or its square,
         `squared_sensitivity`.
 
         Raises
@@ -348,11 +347,10 @@ class DiscreteGaussian(_Integer[DiscreteGaussianEvent]):
     ) -> DiscreteGaussian:
         """Return the mechanism with the least noise known to meet (epsilon, delta).
 
-        From a proved bound on the discrete law's own profile, over every integer
-        shift of L2 norm `sensitivity` (or squared norm `squared_sensitivity`) in at
-        most `coordinates` entries, by
-        `fastdp.calibration.discrete_gaussian_sigma`. `epsilon` may be 0. Errors are
-        those of `from_rho`.
+        It uses a proved bound on the discrete law's own profile
+        (`fastdp.calibration.discrete_gaussian_sigma`) over every integer shift of L2
+        norm `sensitivity` (or squared norm `squared_sensitivity`) in at most
+        `coordinates` entries. `epsilon` may be 0. Errors are as in `from_rho`.
         """
         moved = _required_l2(sensitivity, squared_sensitivity)
         return cls(
@@ -370,12 +368,12 @@ class DiscreteGaussian(_Integer[DiscreteGaussianEvent]):
         )
 
     def shares(self, *, parties: int, honest: int, modulus: int) -> GaussianShares:
-        """Return shares of noise close to this, for parties under secure aggregation.
+        """Return shares of noise close to this noise, for secure aggregation.
 
         Parameters
         ----------
         parties : int
-            Most parties of a sum.
+            Largest number of parties in a sum.
         honest : int
             Parties whose shares together have this variance. Count only parties that
             certainly add their share, stay to the end, and keep it secret.
@@ -424,15 +422,15 @@ def _required_l2(sensitivity: Real | None, squared: Real | None) -> Real:
 
 
 class TruncatedLaplace(_Integer[TruncatedDiscreteLaplaceEvent]):
-    """Discrete Laplace noise on {-bound, ..., bound}, redrawn while outside.
+    """Discrete Laplace noise, redrawn until it is in {-bound, ..., bound}.
 
     Parameters
     ----------
     scale : int, float, Fraction or Decimal
         Scale of the law before truncation, in [1e-6, 2**55].
     bound : int
-        Largest absolute value of the noise, in [1, 2**62] and at least scale/100:
-        with less, nearly every draw would have to be redrawn.
+        Largest absolute value of the noise, in [1, 2**62] and at least scale/100; with
+        a smaller bound nearly every draw would be redrawn.
     sensitivity : int, float, Fraction or Decimal, optional
         L1 sensitivity over all entries together that the noise is for, > 0 and
         at most `bound`; without it the mechanism has no cost until `event` is told one.
@@ -442,8 +440,8 @@ class TruncatedLaplace(_Integer[TruncatedDiscreteLaplaceEvent]):
     Privacy
     -------
     Approximate: epsilon = s/scale with delta the exact mass of the s outermost
-    outcomes, s the integer L1 sensitivity, under the neighboring relation it holds
-    for. Exact.
+    outcomes, where s is the integer L1 sensitivity, under the sensitivity's neighboring
+    relation. Exact.
 
     References
     ----------
@@ -496,7 +494,7 @@ class TruncatedLaplace(_Integer[TruncatedDiscreteLaplaceEvent]):
     ) -> TruncatedLaplace:
         """Return the mechanism for (epsilon, delta): the least bound whose tail fits.
 
-        `sensitivity` is of the L1 norm over all entries, at least 1.
+        `sensitivity` is in the L1 norm over all entries, at least 1.
 
         Raises
         ------

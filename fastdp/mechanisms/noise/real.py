@@ -69,8 +69,8 @@ class Laplace(OnGrid[DiscreteLaplaceEvent]):
     scale : int, float, Fraction or Decimal
         Scale of the noise, in the data's unit, > 0.
     sensitivity : int, float, Fraction or Decimal, optional
-        L1 sensitivity over all entries together that the noise is for, > 0; without
-        it the mechanism has no cost until `event` is told one.
+        L1 sensitivity over all entries together that the noise is for, > 0; without it
+        the mechanism has no cost until `event` gets one.
     neighboring_relation : NeighboringRelation
         The relation for which the sensitivity holds.
     coordinates : int, optional
@@ -78,7 +78,8 @@ class Laplace(OnGrid[DiscreteLaplaceEvent]):
         step of the grid. Required with `granularity`; None charges for 2**20 entries,
         and `release` refuses larger arrays.
     granularity : int, float, Fraction or Decimal, optional
-        Step of the grid, a power of two above scale/2**40; None takes the least.
+        Step of the grid, a power of two above scale/2**40; None takes the least such
+        step.
     answer_bounds : tuple of two real numbers, optional
         The true answers are clamped to [low, high] before the noise; the released
         value may lie outside. These do not bound records: clamp records yourself.
@@ -86,8 +87,8 @@ class Laplace(OnGrid[DiscreteLaplaceEvent]):
     Privacy
     -------
     For an answer of L1 sensitivity s over all entries together: pure epsilon =
-    (s + coordinates * granularity)/scale, under the neighboring relation the
-    sensitivity holds for. Exact: the noise is discrete Laplace on the grid.
+    (s + coordinates * granularity)/scale, under the sensitivity's neighboring relation.
+    Exact: the noise is discrete Laplace on the grid.
 
     References
     ----------
@@ -131,8 +132,8 @@ class Laplace(OnGrid[DiscreteLaplaceEvent]):
     ) -> Laplace:
         """Return the mechanism with the least noise for pure `epsilon`.
 
-        `sensitivity` is of the L1 norm over all entries, in the data's unit; the
-        scale pays for rounding to the grid, too. `grid` are neighboring_relation,
+        `sensitivity` is in the L1 norm over all entries, in the data's unit; the scale
+        also covers the rounding to the grid. `grid` accepts neighboring_relation,
         coordinates, granularity and answer_bounds of the constructor.
 
         Raises
@@ -171,9 +172,10 @@ class Laplace(OnGrid[DiscreteLaplaceEvent]):
     ) -> Laplace:
         """Return the mechanism with the least noise for a divergence of one order.
 
-        From the discrete law's own Renyi divergence; the scale is rounded up. `order`
-        is in (1, 1e9], `divergence` > 0. One order says little of others: where noise
-        is composed, `from_rho` bounds all of them. Otherwise as `from_epsilon`.
+        It uses the discrete law's own Renyi divergence; the scale is rounded up.
+        `order` is in (1, 1e9], `divergence` > 0. One order bounds other orders poorly:
+        for composition, use `from_rho`, which bounds all orders. Everything else is as
+        in `from_epsilon`.
         """
         scale = calibration.grid_laplace_scale_from_rdp(
             order=order, divergence=divergence, sensitivity=sensitivity, **_charge(grid)
@@ -194,8 +196,8 @@ class Gaussian(OnGrid[DiscreteGaussianEvent]):
     sigma : int, float, Fraction or Decimal
         Standard deviation of the noise, in the data's unit, > 0.
     sensitivity : int, float, Fraction or Decimal, optional
-        L2 sensitivity over all entries together that the noise is for, > 0; without
-        it the mechanism has no cost until `event` is told one.
+        L2 sensitivity over all entries together that the noise is for, > 0; without it
+        the mechanism has no cost until `event` gets one.
     neighboring_relation : NeighboringRelation
         The relation for which the sensitivity holds.
     coordinates : int, optional
@@ -203,7 +205,8 @@ class Gaussian(OnGrid[DiscreteGaussianEvent]):
         charged sqrt(coordinates) steps of the grid. Required with `granularity`; None
         charges for 2**20 entries, and `release` refuses larger arrays.
     granularity : int, float, Fraction or Decimal, optional
-        Step of the grid, a power of two above sigma/2**40; None takes the least.
+        Step of the grid, a power of two above sigma/2**40; None takes the least such
+        step.
     answer_bounds : tuple of two real numbers, optional
         As in `Laplace`.
 
@@ -211,8 +214,8 @@ class Gaussian(OnGrid[DiscreteGaussianEvent]):
     -------
     For an answer of L2 sensitivity s over all entries together: rho = (s +
     sqrt(coordinates) * granularity)**2/(2 sigma**2) zero-concentrated privacy, and
-    (epsilon, delta) from a proved bound on the discrete law on the grid, under
-    the neighboring relation the sensitivity holds for. Exact.
+    (epsilon, delta) from a proved bound on the discrete law on the grid, under the
+    sensitivity's neighboring relation. Exact.
 
     References
     ----------
@@ -256,8 +259,8 @@ class Gaussian(OnGrid[DiscreteGaussianEvent]):
     ) -> Gaussian:
         """Return the mechanism with the least noise for rho-zCDP, rounded up.
 
-        `sensitivity` is of the L2 norm over all entries, in the data's unit; sigma
-        pays for rounding to the grid, too. `grid` are neighboring_relation,
+        `sensitivity` is in the L2 norm over all entries, in the data's unit; sigma also
+        covers the rounding to the grid. `grid` accepts neighboring_relation,
         coordinates, granularity and answer_bounds of the constructor.
 
         Raises
@@ -283,8 +286,9 @@ class Gaussian(OnGrid[DiscreteGaussianEvent]):
         """Return the mechanism with the least noise for a divergence of one order.
 
         `order` is in (1, 1e9], `divergence` > 0, a bound on the Renyi divergence.
-        That of Gaussian noise is rho times the order: one order decides all, and this
-        is `from_rho` of divergence/order. Otherwise as there.
+        For Gaussian noise the divergence is rho times the order, so one order
+        determines all: the result is `from_rho` of divergence/order. Everything else is
+        as in `from_rho`.
         """
         return cls.from_rho(
             calibration.rho_from_rdp(order=order, divergence=divergence),
@@ -304,8 +308,8 @@ class Gaussian(OnGrid[DiscreteGaussianEvent]):
     ) -> Gaussian:
         """Return the mechanism with the least noise for (epsilon, delta).
 
-        From a proved bound on the discrete law on the grid; `epsilon` may be 0.
-        Otherwise as `from_rho`.
+        It uses a proved bound on the discrete law on the grid; `epsilon` may be 0.
+        Everything else is as in `from_rho`.
         """
         sigma = calibration.grid_gaussian_sigma(
             epsilon=epsilon, delta=delta, sensitivity=sensitivity, **_charge(grid)

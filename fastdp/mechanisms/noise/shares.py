@@ -1,4 +1,4 @@
-"""Noise in shares: several parties add parts of one noise on the integers."""
+"""Noise in shares: several parties each add a part of one integer noise."""
 
 from __future__ import annotations
 
@@ -46,18 +46,18 @@ class Shares(ABC):
     Parameters
     ----------
     of : Event
-        Noise that the shares of `honest` parties give, for the sensitivity of the
-        sum of all parties.
+        Noise that the shares of `honest` parties sum to, for the sensitivity of the sum
+        of all parties.
     parties : int
-        Most parties of a sum, in [1, 2**32].
+        Largest number of parties in a sum, in [1, 2**32].
     honest : int
-        Parties in [1, parties] that add their share and keep it secret.
+        Number of parties, in [1, parties], that add their share and keep it secret.
     modulus : int
         In [2, 2**62].
 
     Privacy
     -------
-    That of `event()`, which every kind states.
+    The guarantee is `event()`, which every subclass defines.
     """
 
     of: Event
@@ -87,7 +87,7 @@ class Shares(ABC):
 
     @abstractmethod
     def _log_tail(self, distance: Fraction) -> float:
-        """Return an upper bound of ln P(noise >= distance), with all shares added."""
+        """Return an upper bound on ln P(sum of all shares >= distance)."""
 
     @abstractmethod
     def event(self, *, honest: int | None = None) -> Event:
@@ -107,7 +107,7 @@ class Shares(ABC):
         Returns
         -------
         ndarray of int64
-            The shape is that of x; the values are in [0, modulus).
+            The shape is the shape of x; the values are in [0, modulus).
 
         Raises
         ------
@@ -143,8 +143,8 @@ class Shares(ABC):
         Returns
         -------
         ndarray of int64
-            In [-(modulus // 2), (modulus - 1) // 2]. The noisy sum itself unless that
-            lies outside; `wrap_probability` bounds the probability.
+            In [-(modulus // 2), (modulus - 1) // 2]. It is the noisy sum itself unless
+            that is out of this range; `wrap_probability` bounds the probability.
 
         Raises
         ------
@@ -186,10 +186,10 @@ class Shares(ABC):
 class LaplaceShares(Shares):
     """Shares of discrete Laplace noise under secure aggregation.
 
-    Every party adds a share of its own to its integers, modulo `modulus`. The
+    Every party adds its own share to its integers, modulo `modulus`. The
     aggregator learns the sum of all parties modulo `modulus`, and nothing else. The
     shares of `honest` parties sum to discrete Laplace noise; with more parties the
-    noise is larger. Made by `DiscreteLaplace.shares`.
+    noise is larger. `DiscreteLaplace.shares` makes it.
 
     Parameters
     ----------
@@ -197,18 +197,18 @@ class LaplaceShares(Shares):
         Noise that the shares of `honest` parties give, for the sensitivity of the
         sum of all parties; its scale is in [1e-6, 2**40].
     parties : int
-        Most parties of a sum, in [1, 2**32].
+        Largest number of parties in a sum, in [1, 2**32].
     honest : int
-        Parties in [1, parties] that add their share and keep it secret.
+        Number of parties, in [1, parties], that add their share and keep it secret.
     modulus : int
         In [2, 2**62].
 
     Privacy
     -------
     That of `event()`: pure epsilon = sensitivity/scale, under the neighboring
-    relation of the event. It holds for the sum alone, and only if both neighbors have
-    the same parties: a party without records sends its share all the same. A single
-    share hides far less. Exact.
+    relation of the event. It holds only for the sum, and only if both neighbors have
+    the same parties: a party without records still sends its share. A single share
+    hides far less. Exact.
 
     References
     ----------
@@ -255,9 +255,9 @@ class LaplaceShares(Shares):
         Parameters
         ----------
         honest : int, optional
-            Least number of honest parties whose shares are in the sum, in
-            [1, parties]; None takes the one that the shares were made for. Fewer cost
-            more: a pure epsilon by the law of their shares.
+            Least number of honest parties with shares in the sum, in [1, parties]; None
+            takes the constructor's number. Fewer parties cost more: a pure epsilon from
+            the law of their shares.
 
         Raises
         ------
@@ -286,27 +286,27 @@ class LaplaceShares(Shares):
 class GaussianShares(Shares):
     """Shares of noise close to discrete Gaussian, under secure aggregation.
 
-    As `LaplaceShares`, for the L2 sensitivity. A share is discrete Gaussian noise of
-    1/`honest` of the variance; sums of shares have a law within a factor of
-    e^(+-3e-17) of discrete Gaussian noise, and the event charges it. Made by
-    `DiscreteGaussian.shares`.
+    Like `LaplaceShares`, for the L2 sensitivity. A share is discrete Gaussian noise
+    with 1/`honest` of the variance; the law of a sum of shares is within a factor of
+    e^(+-3e-17) of discrete Gaussian noise, and the event charges this factor.
+    `DiscreteGaussian.shares` makes it.
 
     Parameters
     ----------
     of : DiscreteGaussianEvent
-        Noise with the variance of the shares of `honest` parties in sum, and with the
-        sensitivity of the sum of all parties. A share's sigma,
-        `of.sigma`/sqrt(honest), is in [2, 2**40], or `honest` is 1.
+        Noise with the total variance of the shares of `honest` parties, for the
+        sensitivity of the sum of all parties. A share's sigma, `of.sigma`/sqrt(honest),
+        is in [2, 2**40], or `honest` is 1.
     parties, honest, modulus : int
-        As of `LaplaceShares`.
+        As in `LaplaceShares`.
 
     Privacy
     -------
     That of `event()`: rho = s**2/(2 v) + t zero-concentrated privacy for the L2
     sensitivity s and the variance v of the honest parties' noise, under the
     neighboring relation of the event; t < 3e-17 for each entry that one individual
-    changes. For (epsilon, delta) t is a part of delta instead. The same conditions as
-    for `LaplaceShares`. Exact but for t.
+    changes. For (epsilon, delta), t is a part of delta instead. The conditions are
+    those of `LaplaceShares`. Exact except for t.
 
     References
     ----------
@@ -379,26 +379,25 @@ class GaussianShares(Shares):
 class SkellamShares(Shares):
     """Shares of Skellam noise under secure aggregation, for any number of parties.
 
-    As `LaplaceShares`, for the L2 sensitivity. A share is the difference of two Poisson
-    variables; the shares of any parties sum to Skellam noise of all their variances,
-    exactly, however narrow a single share is.
+    Like `LaplaceShares`, for the L2 sensitivity. A share is the difference of two
+    Poisson variables; the shares of any parties sum exactly to Skellam noise with the
+    sum of their variances, even if a single share is narrow.
 
     Parameters
     ----------
     of : SkellamEvent
-        Noise that the shares of `honest` parties give, for the sensitivity of the sum
+        Noise that the shares of `honest` parties sum to, for the sensitivity of the sum
         of all parties. The variance of a share, `of.variance`/`honest`, is at most
         2**26.
     parties, honest, modulus : int
-        As of `LaplaceShares`.
+        As in `LaplaceShares`.
 
     Privacy
     -------
     That of `event()`, for the L2 sensitivity s and the variance v of the honest
     parties' noise, under the neighboring relation of the event: rho zero-concentrated
-    privacy for a rho that is close to s**2/(2 v) where v is large, and the law's own
-    profile where one individual changes one entry. The same conditions as for
-    `LaplaceShares`. Exact.
+    privacy with a rho close to s**2/(2 v) for large v, and the law's own profile if one
+    individual changes one entry. The conditions are those of `LaplaceShares`. Exact.
 
     References
     ----------
@@ -435,7 +434,7 @@ class SkellamShares(Shares):
         coordinates: int | None = None,
         neighboring_relation: Relation = NeighboringRelation.ADD_OR_REMOVE_ONE,
     ) -> SkellamShares:
-        """Return shares of the least noise that is known to meet rho-zCDP.
+        """Return shares of the least noise known to meet rho-zCDP.
 
         Parameters
         ----------
@@ -446,7 +445,7 @@ class SkellamShares(Shares):
         parties, honest, modulus : int
             As for the class.
         coordinates : int, optional
-            Most entries that one individual changes.
+            Maximum number of entries that one individual changes.
         neighboring_relation : NeighboringRelation
             The relation for which the sensitivity holds.
 

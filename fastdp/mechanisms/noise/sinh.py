@@ -1,4 +1,4 @@
-"""Sinh-normal noise: as a normal variable near zero, with much shorter tails."""
+"""Sinh-normal noise: close to normal near zero, with much shorter tails."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ _MOST = 2**62
 class SinhNormal(Mechanism):
     """Integers with sinh-normal noise: round(A arsinh(N/A)), N normal.
 
-    Near zero the noise is normal with deviation sigma; its tails fall off doubly
-    exponentially beyond A. So the largest of many noises is small.
+    Near zero the noise is close to normal with standard deviation sigma; beyond A its
+    tails fall doubly exponentially. So the largest of many noises is small.
 
     Parameters
     ----------
@@ -46,16 +46,17 @@ class SinhNormal(Mechanism):
     shape : int, float, Fraction or Decimal
         A: above 8 `sensitivity`, and at least sqrt(2) `sigma`, in [1, 2**40].
     sensitivity : int, float, Fraction or Decimal
-        > 0, below sqrt(2) `sigma`: how far one individual moves any one entry.
+        > 0, below sqrt(2) `sigma`: the most that one individual changes any one entry.
     entries : int
-        Most entries that one individual changes, >= 1.
+        Maximum number of entries that one individual changes, >= 1.
     neighboring_relation : NeighboringRelation
         The relation for which sensitivity and entries hold.
 
     Raises
     ------
     DTypeError, ParameterError
-        A parameter is out of its domain, or the theorem does not cover them together.
+        A parameter is out of its domain, or the theorem does not cover this
+        combination.
 
     Privacy
     -------
@@ -141,7 +142,7 @@ class SinhNormal(Mechanism):
             Parameters of one release; rho < 16 `entries`, omega > 1 and omega**2 rho >
             `entries`/4.
         sensitivity, entries, neighboring_relation
-            As of the class.
+            As in the class.
 
         Raises
         ------
@@ -183,12 +184,12 @@ class SinhNormal(Mechanism):
         x : int, numpy integer or ndarray of an integer dtype (not uint64)
             Clamped to [-2**62, 2**62].
         stream : Stream, optional
-            None draws fresh randomness; for tests `fastdp.testing.FixedStream`.
+            None draws fresh randomness; use `fastdp.testing.FixedStream` for tests.
 
         Returns
         -------
         numpy.int64 or ndarray of int64
-            The shape is that of x.
+            The shape is the shape of x.
 
         Raises
         ------

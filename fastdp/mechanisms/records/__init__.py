@@ -1,1 +1,1 @@
-"""Sums, means and groups of records, with a limit on each user's part."""
+"""Sums, means and groups of records, with a limit on each user's contribution."""

@@ -38,21 +38,21 @@ _COUNTED = ("dimension", "blocks", "constant", "rows_per_unit", "blocks_per_unit
 
 
 class ClippedSum(Mechanism):
-    """Noisy sum of rows (vectors, one a record) whose norm is bounded in integers.
+    """Noisy sum of rows (one vector per record) with norms bounded in integers.
 
     A row outside the ball of `radius` is scaled down to it. Every row is then rounded
-    to multiples of the granularity, and its norm is checked in integers: whatever the
-    floats did, no row moves the sum further than the bound. Sums are exact, so that
-    the order of the rows, chunks and threads do not show.
+    to multiples of the granularity, and its norm is checked in integers: float errors
+    never let a row change the sum by more than the bound. Sums are exact, so the result
+    does not depend on the order of rows, chunks or threads.
 
     Parameters
     ----------
     sigma : int, float, Fraction or Decimal, optional
         Standard deviation of discrete Gaussian noise, in the data's unit, > 0.
     scale : int, float, Fraction or Decimal, optional
-        Scale of discrete Laplace noise instead. Exactly one of the two.
+        Scale of discrete Laplace noise. Give exactly one of `sigma` and `scale`.
     radius : int, float, Fraction or Decimal
-        Bound of a row's norm, in the data's unit, in [2**-900, 2**900].
+        Bound on a row's norm, in the data's unit, in [2**-900, 2**900].
     dimension : int
         Entries of a row, in [1, 2**32).
     norm : {1, 2, "inf"}
@@ -62,22 +62,22 @@ class ClippedSum(Mechanism):
         Step of the grid, a power of two above radius/2**30; None takes a step of at
         most 2**-29 of the noise where the radius allows.
     changed : int, optional
-        For norm "inf": number of nonzero entries that a row keeps, the first ones;
+        For norm "inf": number of nonzero entries that a row keeps, from the first on;
         None keeps all.
     blocks : int, optional
-        Number of blocks (labels, clusters) that rows are summed in.
+        Number of blocks (labels, clusters) with separate sums.
     constant : int, float, Fraction or Decimal, optional
-        A multiple of the granularity that leads every row, outside the clipping: with
-        1 the first entry of the sum is the noisy number of rows.
+        A multiple of the granularity, put in front of every row and not clipped: with
+        1, the first entry of the sum is the noisy number of rows.
     rows_per_unit : int
-        Number of rows that one individual has at most: `fastdp.bound_contributions`
-        makes it true.
+        Maximum number of rows per individual; `fastdp.bound_contributions` enforces it.
     blocks_per_unit : int, optional
-        For `blocks`: in at most how many of them one individual has rows, with at most
-        `rows_per_unit` in each. None: at most `rows_per_unit` rows in all blocks.
+        For `blocks`: maximum number of blocks with rows of one individual, at most
+        `rows_per_unit` in each. None: at most `rows_per_unit` rows in all blocks
+        together.
     neighboring_relation : NeighboringRelation
-        Under `REPLACE_ONE` a row may become any other, under `REPLACE_SPECIAL` one of
-        NaN, which adds nothing but the constant.
+        Under `REPLACE_ONE` any other row may replace a row; under `REPLACE_SPECIAL`
+        only a row of NaN may, which adds only the constant.
 
     Privacy
     -------
@@ -85,8 +85,9 @@ class ClippedSum(Mechanism):
     under the neighboring relation. With K = floor((radius/g)**2) steps (L2) it is
     sqrt(K) for a row added or removed and 2 sqrt(K) for one replaced; with blocks and a
     constant c, max(sqrt(2) B, 2 sqrt(K)), B**2 = K + (c/g)**2, for one replaced. Exact.
-    What computes a row may look at that record alone: a matrix product over the records
-    may round a row by its place, and so by which others there are. Timing class T0.
+    Each row must be computed from its own record alone: a matrix product over all
+    records may round a row differently by its position, and so depend on other records.
+    Timing class T0.
 
     References
     ----------
@@ -227,7 +228,7 @@ class ClippedSum(Mechanism):
     ) -> ClippedSum:
         """Return the mechanism with the least Gaussian noise for rho-zCDP, rounded up.
 
-        Options and errors are those of `from_epsilon`.
+        Options and errors are as in `from_epsilon`.
         """
         square = _clipping.moved(radius, dimension, norm, squared=True, **options)
         sigma = calibration.gaussian_sigma_from_rho(
@@ -250,8 +251,8 @@ class ClippedSum(Mechanism):
     ) -> ClippedSum:
         """Return the mechanism with the least Gaussian noise for (epsilon, delta).
 
-        From a proved bound on the discrete law on the grid. Options and errors are
-        those of `from_epsilon`.
+        It uses a proved bound on the discrete law on the grid. Options and errors are
+        as in `from_epsilon`.
         """
         square = _clipping.moved(radius, dimension, norm, squared=True, **options)
         sigma = calibration.grid_gaussian_sigma(
@@ -278,7 +279,7 @@ class ClippedSum(Mechanism):
         return self._noise.std * float(self._step)
 
     def confidence_interval(self, level: float) -> tuple[float, float]:
-        """Return (low, high) that contains the noise on one entry at this level."""
+        """Return (low, high), which contains the noise on one entry at this level."""
         low, high = self._noise.confidence_interval(level)
         return low * float(self._step), high * float(self._step)
 
@@ -348,9 +349,9 @@ class ClippedSum(Mechanism):
             RecordBatches; with one dimension also a column. NaN and nulls count as 0,
             infinities as the largest double.
         labels : column of integers, shape (n,)
-            For a mechanism with blocks: the block of each row. Rows of no block
-            (outside [0, blocks), null) contribute nothing. Two pandas objects must have
-            one index.
+            For a mechanism with blocks: the block of each row. Rows without a block
+            (outside [0, blocks), or null) contribute nothing. Two pandas objects must
+            have the same index.
         stream : Stream, optional
             None draws a fresh key from the operating system; use
             `fastdp.testing.FixedStream` for repeatable tests.
@@ -382,11 +383,11 @@ class ClippedSum(Mechanism):
         )
 
     def accumulator(self) -> SumAccumulator:
-        """Return an empty accumulator, for rows that come in parts."""
+        """Return an empty accumulator for rows that arrive in parts."""
         return SumAccumulator(self)
 
     def clip(self, rows: Any) -> np.ndarray[Any, Any]:
-        """Return the integers of each row, in steps: private, for tests and backends.
+        """Return the integers of each row, in steps; private, for tests and backends.
 
         Shape (n, dimension), int64, without the constant. Errors are those of
         `release`.

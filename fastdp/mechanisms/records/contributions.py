@@ -1,4 +1,4 @@
-"""Bounds the contributions of a user: the number of keys, and of records for each."""
+"""Bound a user's contributions: the number of keys and of records per key."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ def bound_contributions(
     """Return a mask of the records that are kept under limits for each user.
 
     A uniform subset of a user's distinct keys is kept, and a uniform subset of the
-    records of each key, for all orders and values of the records.
+    records of each kept key, for every order and all values of the records.
 
     Parameters
     ----------
     users : column of integers or strings, shape (n,)
-        Whose record it is: list, ndarray, or a pandas, polars or pyarrow column. A
-        record of no user (None, NaN) does not stay.
+        User of each record: a list, ndarray, or pandas, polars or pyarrow column. A
+        record without a user (None, NaN) is dropped.
     keys : column of integers or strings, shape (n,), optional
-        The record's group. A record of no key does not stay.
+        The record's group. A record without a key is dropped.
     keys_per_user, records_per_key : int
-        With keys: how many keys a user keeps, and how many records of each.
+        With keys: maximum number of keys per user, and of records per key.
     records_per_user : int
-        Without keys: how many records a user keeps.
+        Without keys: maximum number of records per user.
     stream : Stream, optional
         None draws a fresh key from the operating system; use
         `fastdp.testing.FixedStream` for repeatable tests.
@@ -48,13 +48,13 @@ def bound_contributions(
     Returns
     -------
     ndarray of bool, shape (n,)
-        Private: it follows the data. `x[mask]` is what later releases may see.
+        Private, because it depends on the data. Pass `x[mask]` to later releases.
 
     Raises
     ------
     DTypeError, ParameterError
-        A wrong dtype or shape, pandas columns with different indexes, or a bound that
-        is missing. Never for a value.
+        A wrong dtype or shape, pandas columns with different indexes, or a missing
+        bound. Never raised for a value.
     EntropyError
         The operating system gave no randomness.
 
@@ -62,8 +62,8 @@ def bound_contributions(
     -------
     None by itself. For users added or removed (the neighboring relation), datasets
     that differ in one user become datasets that differ in at most `keys_per_user` keys
-    with at most `records_per_key` records each: what stays of a user depends on that
-    user's records and on fresh randomness alone. All later events are then about users.
+    with at most `records_per_key` records each: the kept records of a user depend only
+    on that user's records and on fresh randomness. All later events then protect users.
     Exact. Timing class T0.
 
     References
@@ -119,9 +119,9 @@ def _pairs(user: _Array, key: _Array, base: int) -> tuple[_Array, _Array]:
 
 
 def _least(group: _Array, most: int, stream: Stream | None) -> _Array:
-    """Return the places of a uniform subset of each group, of size at most `most`.
+    """Return the places of a uniform subset of at most `most` records of each group.
 
-    The records are put in a uniformly random order; the first of each group are kept.
+    The records are put in a uniformly random order; each group keeps its first records.
     """
     n = len(group)
     order = fdp_random.permutation(n, stream=stream)

@@ -1,4 +1,4 @@
-"""Selects the keys that may be shown if the list of keys is private."""
+"""Select the keys that may be shown if the list of keys is private."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ _Array = np.ndarray[Any, Any]
 
 
 class KeySelection(Mechanism):
-    """Selection of the keys that may be shown, each by its number of users.
+    """Selection of the keys that may be shown, by their numbers of users.
 
-    A key of n users is shown with the largest probability that any mechanism may give
-    it. What no user has is never shown.
+    A key with n users is shown with the largest probability that (epsilon, delta)
+    allows. A key without users is never shown.
 
     Parameters
     ----------
@@ -52,10 +52,10 @@ class KeySelection(Mechanism):
     delta : int, float, Fraction or Decimal
         Delta of one key, > 0 and < 1: probability that a key of one user is shown.
     keys_per_user : int
-        Number of keys that one user has at most: `fastdp.bound_contributions` makes it
-        true.
+        Maximum number of keys per user; `fastdp.bound_contributions` enforces it.
     neighboring_relation : NeighboringRelation
-        Under `REPLACE_ONE` a user leaves `keys_per_user` keys and enters as many.
+        Under `REPLACE_ONE` a user leaves `keys_per_user` keys and enters
+        `keys_per_user` others.
 
     Raises
     ------
@@ -66,9 +66,9 @@ class KeySelection(Mechanism):
     Privacy
     -------
     For users added or removed (the neighboring relation): (epsilon, delta) for each of
-    `keys_per_user` keys. The sensitivity is one user a key. Approximate by nature,
-    and exact: probabilities are integers over 2**128, each from the rounded one below
-    it. Timing class T0: a look-up by the count.
+    `keys_per_user` keys. The sensitivity is one user per key. The guarantee is
+    approximate and exact: probabilities are integers over 2**128, each computed from
+    the previous rounded one. Timing class T0: a look-up by the count.
 
     References
     ----------
@@ -132,7 +132,7 @@ class KeySelection(Mechanism):
         keys_per_user: int,
         neighboring_relation: Relation = _A,
     ) -> KeySelection:
-        """Return the mechanism whose selections cost (epsilon, delta) together.
+        """Return the mechanism with a total cost of (epsilon, delta) for all keys.
 
         Each of k keys gets epsilon/k and delta/k.
 
@@ -176,7 +176,8 @@ class KeySelection(Mechanism):
         Parameters
         ----------
         users_per_key : ndarray of integers, or column
-            Number of users of each key, not of rows; below 0 and null count as 0.
+            Number of users (not rows) of each key; negative numbers and nulls count as
+            0.
         stream : Stream, optional
             None draws a fresh key from the operating system; use
             `fastdp.testing.FixedStream` for repeatable tests.
@@ -184,7 +185,7 @@ class KeySelection(Mechanism):
         Returns
         -------
         ndarray of bool
-            The shape and kind are those of `users_per_key`. Show the selected keys
+            The same shape and kind as `users_per_key`. Show the selected keys
             sorted or shuffled, never in the data's order, as `UnknownHistogram` does.
 
         Raises

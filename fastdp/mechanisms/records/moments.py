@@ -43,41 +43,41 @@ class Moments(Mechanism):
     """Noisy count, sum, mean and variance of numbers between public bounds.
 
     Each record contributes the row (1, u, u**2 - 1/2), u = (x - center)/half in [-1,
-    1], in exact integers: no order, no overflow, and no float decides about privacy.
-    With `moments=1` the row is (1, u): no variance, and less noise.
+    1], in exact integers: privacy depends on no order, overflow or float rounding.
+    With `moments=1` the row is (1, u): there is no variance, and the noise is smaller.
 
     Parameters
     ----------
     sigma : int, float, Fraction or Decimal, optional
         Standard deviation of discrete Gaussian noise on each entry of the row's sum.
     scale : int, float, Fraction or Decimal, optional
-        Scale of discrete Laplace noise instead. Exactly one of the two, > 0.
+        Scale of discrete Laplace noise. Give exactly one of `sigma` and `scale`, > 0.
     bounds : tuple of two real numbers
         Public bounds of the records, (low, high) with low < high. Records are clamped.
     moments : {1, 2}
         2 for the variance as well.
     groups : int, optional
-        Number of public groups; None for the column as a whole.
+        Number of public groups; None for the whole column.
     threshold : int, optional
-        Instead of `groups`, for groups that nobody listed: a group is shown if its
-        noisy count is above the threshold. At least `records_per_group`.
+        Instead of `groups`, if the groups are not listed: a group is shown if its noisy
+        count is above the threshold. At least `records_per_group`.
     groups_per_unit, records_per_group : int
-        Number of groups, and of records in each, that one individual has at most:
-        `fastdp.bound_contributions` makes it true.
+        Maximum number of groups per individual, and of one individual's records per
+        group; `fastdp.bound_contributions` enforces both.
     neighboring_relation : NeighboringRelation
         Under `REPLACE_ONE` without groups the number of records is public. Under
-        `REPLACE_SPECIAL` a record becomes null and contributes nothing any more, as
-        one that is removed.
+        `REPLACE_SPECIAL` a record becomes null and contributes nothing, like a removed
+        record.
 
     Privacy
     -------
-    The guarantee is `event()`. In the row's unit, for k groups of r records each and
-    the neighboring relation "add or remove": L2 sensitivity sqrt(k) r 3/2, L1
-    sensitivity k r 5/2 (with `moments=1` sqrt(k) r sqrt(2) and 2 k r). Replacing one of
-    n records moves (u, u**2) by 2 in both (L1: 9/4); with groups a replaced individual
-    moves twice what a removed one does. With a threshold t a delta comes on top: the
-    probability, at most k P(r + noise > t), that a group of one individual is shown.
-    Exact. Timing class T0.
+    The guarantee is `event()`. In the row's unit, for k groups with r records each,
+    adding or removing an individual has L2 sensitivity sqrt(k) r 3/2, L1 sensitivity k
+    r 5/2 (with `moments=1` sqrt(k) r sqrt(2) and 2 k r). Replacing one of n records
+    moves (u, u**2) by 2 in both (L1: 9/4); with groups, replacing an individual has
+    twice the sensitivity of removing one. A threshold t adds a delta: the probability,
+    at most k P(r + noise > t), that a group of one individual is shown. Exact. Timing
+    class T0.
 
     References
     ----------
@@ -158,7 +158,8 @@ class Moments(Mechanism):
 
         `options` are moments, groups, groups_per_unit, records_per_group and
         neighboring_relation of the constructor. With `delta`, groups need not be
-        listed: the guarantee is (epsilon, delta), with the least threshold.
+        listed; the guarantee is then (epsilon, delta), with the least possible
+        threshold.
 
         Raises
         ------
@@ -182,7 +183,7 @@ class Moments(Mechanism):
     ) -> Moments:
         """Return the mechanism with the least Gaussian noise for rho-zCDP, rounded up.
 
-        `delta` as for `from_epsilon`, as are the other options and errors.
+        `delta`, the other options and the errors are as in `from_epsilon`.
         """
         shape = Shape.calibrated(delta, **options)
         sigma = calibration.gaussian_sigma_from_rho(
@@ -198,8 +199,8 @@ class Moments(Mechanism):
     ) -> Moments:
         """Return the mechanism with the least Gaussian noise for (epsilon, delta).
 
-        From a proved bound on the discrete law on the grid; without a threshold.
-        Options and errors are those of `from_epsilon`.
+        It uses a proved bound on the discrete law on the grid; without a threshold.
+        Options and errors are as in `from_epsilon`.
         """
         shape = Shape.of(**options)
         sigma = calibration.grid_gaussian_sigma(
@@ -224,7 +225,7 @@ class Moments(Mechanism):
 
     @property
     def threshold(self) -> int | None:
-        """A group is shown if its noisy count exceeds this; None with public groups."""
+        """The count that a shown group must exceed; None with public groups."""
         return self._shape.threshold
 
     def event(self) -> Event:
@@ -279,12 +280,12 @@ class Moments(Mechanism):
             ndarray of float64, float32 or integers, list, pandas, polars or Arrow
             column of numbers. Clamped to the bounds, infinities included. NaN and nulls
             contribute nothing, not even to the count (under `REPLACE_ONE` without
-            groups: the center).
+            groups, they count as the center).
         by : column, shape (n,)
             The group of each record: for a mechanism with groups an ndarray of
-            integers, for one with a threshold integers or strings. Records of no group
-            (outside [0, groups), null) contribute nothing. Two pandas columns must have
-            the same index.
+            integers, for one with a threshold integers or strings. Records without a
+            group (outside [0, groups), or null) contribute nothing. Two pandas columns
+            must have the same index.
         stream : Stream, optional
             None draws a fresh key from the operating system; use
             `fastdp.testing.FixedStream` for repeatable tests.
@@ -323,7 +324,7 @@ class Moments(Mechanism):
     ) -> MomentsRelease:
         """Return the groups whose noisy count is above the threshold.
 
-        `keys` are the groups that occur, sorted: private, as is their number.
+        `keys` are the groups that occur, sorted; they and their number are private.
         """
         threshold = self._shape.threshold or 0
         part = self._listing(max(len(keys), 1)).accumulator()
@@ -351,18 +352,18 @@ class Moments(Mechanism):
         return found
 
     def accumulator(self) -> MomentsAccumulator:
-        """Return an empty accumulator, for a column that comes in parts.
+        """Return an empty accumulator for a column that arrives in parts.
 
         Raises
         ------
         ParameterError
-            The mechanism has a threshold: it needs the whole column at once.
+            The mechanism has a threshold, which needs the whole column in one call.
         """
         return MomentsAccumulator(self)
 
 
 class MomentsAccumulator(Accumulator[Moments]):
-    """Exact sums, collected for one release of `Moments`; they are not shown.
+    """Exact private sums, collected for one release of `Moments`.
 
     As for `SumAccumulator`, `add` and `merge` return it, `release` clears it, and a
     pickle contains the private sums.

@@ -1,4 +1,4 @@
-"""Selects the keys that may be shown, with noisy counts, if the list is private."""
+"""Select the keys that may be shown, with noisy counts, if the list is private."""
 
 from __future__ import annotations
 
@@ -40,20 +40,20 @@ class UnknownHistogram(Mechanism):
     scale, bound : int, float, Fraction or Decimal; int
         Truncated discrete Laplace noise; only noisy counts above the bound are shown.
     sigma, threshold : int, float, Fraction or Decimal; int
-        Discrete Gaussian noise instead; only noisy counts above `threshold` are shown.
+        Discrete Gaussian noise; only noisy counts above `threshold` are shown.
     keys_per_user : int
-        Number of keys that one user has at most.
+        Maximum number of keys per user.
     records_per_key : int
-        How far one user moves the count of each.
+        The most that one user changes the count of a key.
 
     Privacy
     -------
-    For users added or removed (the neighboring relation), k keys of sensitivity r each.
-    Laplace: every key of the universe, present or not, gets noise; one that nobody has
-    stays at or below the bound, so that only present ones need to be looked at.
-    Gaussian: the keys that both datasets have are a Gaussian mechanism of L2
-    sensitivity sqrt(k) r, a key that only one has is shown with probability at most
-    delta. Approximate, and exact in its own terms. Timing class T0.
+    For users added or removed (the neighboring relation), k keys with sensitivity r
+    each. Laplace: every key of the universe, present or not, gets noise; the noisy
+    count of an absent key never exceeds the bound, so that only present keys need to be
+    computed. Gaussian: the keys of both datasets form a Gaussian mechanism of L2
+    sensitivity sqrt(k) r; a key of only one dataset is shown with probability at most
+    delta. The guarantee is approximate, and its law is exact. Timing class T0.
 
     References
     ----------
@@ -216,7 +216,7 @@ class UnknownHistogram(Mechanism):
         )
 
     def confidence_interval(self, level: float) -> tuple[float, float]:
-        """Return (low, high) that contains the noise on one count at this level."""
+        """Return (low, high), which contains the noise on one count at this level."""
         return self._noise.confidence_interval(level)
 
     def probability(self, count: int) -> float:
@@ -233,14 +233,14 @@ class UnknownHistogram(Mechanism):
         return float(law.sf(float(self._least - min(n, 2**62))))
 
     def select(self, users_per_key: Any, *, stream: Stream | None = None) -> _Array:
-        """Return which keys may be shown, and none of their counts.
+        """Return which keys may be shown, without their counts.
 
-        Parameters and results are those of `KeySelection.select`; each key comes once.
+        Parameters and results are as in `KeySelection.select`; each key occurs once.
 
         Raises
         ------
         DTypeError, ParameterError, EntropyError
-            As there: a wrong dtype, never a value; no randomness.
+            As in `KeySelection.select`.
 
         Privacy
         -------
@@ -260,18 +260,18 @@ class UnknownHistogram(Mechanism):
         Parameters
         ----------
         keys : list of str, bytes or int, or ndarray of strings or integers
-            A key that comes twice has the sum of its counts.
+            The counts of a repeated key are added.
         counts : column of integers, shape (len(keys),)
-            Below 1 and null count as absent. Two pandas columns must have the same
-            index.
+            Counts below 1 and nulls mean that the key is absent. Two pandas columns
+            must have the same index.
         stream : Stream, optional
             As in `KeySelection.select`.
 
         Returns
         -------
         keys : list, or ndarray of the dtype of `keys`
-            Text is as wide as the longest key that is shown. Sorted by bytes (strings)
-            or value, never in the data's order.
+            Sorted by bytes (strings) or value, never in the data's order. The text
+            dtype is as wide as the longest shown key.
         counts : ndarray of int64
             Each above the bound or threshold.
 

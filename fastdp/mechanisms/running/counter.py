@@ -37,8 +37,9 @@ class Counter(Running):
         of the two.
     strategy : str
         As in `PrefixSums`; or "doubling": a tree for each block of 1, 2, 4 ... steps,
-        whose noise grows with the steps taken and not with `steps`, which may be 2**22
-        where the horizon is unknown. A step is clamped to 2**46/`steps` events.
+        so that the noise grows with the steps taken and not with `steps`; for an
+        unknown horizon, `steps` may be 2**22. A step is clamped to 2**46/`steps`
+        events.
     bands, buffers
         As in `PrefixSums`.
     events_per_unit : int
@@ -46,12 +47,12 @@ class Counter(Running):
 
     Privacy
     -------
-    That of `event()` for all steps together, with counts that may depend on earlier
-    totals: the neighboring relation adds or removes an individual's events, each in its
-    step, and leaves the time line as it is. With L = floor(log2 steps) + 1 levels of a
-    tree, the sensitivity is L per event (L1) or sqrt(L) (L2); doubling blocks weigh
-    their sums so that it is at most 1. Exact. No copy, pickle or fork; `close` wipes
-    the private sums. Timing class T0.
+    That of `event()` for all steps together, even if counts depend on earlier totals:
+    the neighboring relation adds or removes an individual's events, each in its step,
+    and shifts no steps. With L = floor(log2 steps) + 1 levels of a tree, the
+    sensitivity is L per event (L1) or sqrt(L) (L2); doubling blocks weigh their sums so
+    that it is at most 1. Exact. The object refuses to be copied, pickled or forked;
+    `close` wipes the private sums. Timing class T0.
 
     References
     ----------
@@ -183,7 +184,7 @@ class Counter(Running):
         Raises
         ------
         DTypeError
-            `count` is no integer.
+            `count` is not an integer.
         BudgetExceededError, EntropyError
             As in `PrefixSums.step`.
         """

@@ -36,9 +36,9 @@ _REPLACE = NeighboringRelation.REPLACE_ONE
 class HierarchicalHistogram(Mechanism):
     """Noisy counts of cells at every level of a tree, made to agree by least squares.
 
-    For questions about ranges of cells, a distribution function or quantiles: a range
-    of r cells is a sum of some (branching - 1) log(r) noisy nodes instead of r noisy
-    cells, whose errors add up.
+    Use it for counts of ranges of cells, a distribution function or quantiles: a range
+    of r cells is a sum of about (branching - 1) log(r) noisy nodes instead of r noisy
+    cells.
 
     Parameters
     ----------
@@ -47,22 +47,23 @@ class HierarchicalHistogram(Mechanism):
     sigma : int, float, Fraction or Decimal, optional
         Parameter of discrete Gaussian noise on every node.
     scale : int, float, Fraction or Decimal, optional
-        Scale of discrete Laplace noise instead. Exactly one of the two.
+        Scale of discrete Laplace noise. Give exactly one of `sigma` and `scale`.
     branching : int, optional
-        Children of a node, >= 2; None takes the number with the least mean variance
-        of a range at equal cost.
+        Number of children of a node, >= 2; None takes the number with the least mean
+        variance of a range at equal cost.
     rows_per_unit : int
-        Number of records that one individual has at most.
+        Maximum number of records per individual.
     neighboring_relation : NeighboringRelation
-        Under `REPLACE_ONE` with one record each the number of records is public, and
-        the total exact.
+        Under `REPLACE_ONE` with one record per individual, the number of records is
+        public and the total is exact.
 
     Privacy
     -------
-    That of `event()`, under its neighboring relation: a record added or removed moves
-    one node of each of the h = `levels` noisy levels by 1, L1 sensitivity h and L2
-    sensitivity sqrt(h); a record replaced moves two, 2 h and sqrt(2 h). Exact; least
-    squares is post-processing. Timing class T0.
+    That of `event()`, under its neighboring relation: an added or removed record
+    changes one node in each of the h = `levels` noisy levels by 1, with L1 sensitivity
+    h and L2 sensitivity sqrt(h); a replaced record changes two nodes per level, with
+    sensitivities 2 h and sqrt(2 h). Exact; least squares is post-processing. Timing
+    class T0.
 
     References
     ----------
@@ -150,7 +151,7 @@ class HierarchicalHistogram(Mechanism):
     ) -> HierarchicalHistogram:
         """Return the mechanism with the least Gaussian noise for rho-zCDP, rounded up.
 
-        Options and errors are those of `from_epsilon`.
+        Options and errors are as in `from_epsilon`.
         """
         moved, options = _plan(leaves, gaussian=True, **options)
         sigma = calibration.gaussian_sigma_from_rho(rho=rho, sensitivity=moved)
@@ -162,8 +163,8 @@ class HierarchicalHistogram(Mechanism):
     ) -> HierarchicalHistogram:
         """Return the mechanism with the least Gaussian noise for (epsilon, delta).
 
-        From a proved bound on the discrete law's own profile. Options and errors are
-        those of `from_epsilon`.
+        It uses a proved bound on the discrete law's own profile. Options and errors are
+        as in `from_epsilon`.
         """
         moved, options = _plan(leaves, gaussian=True, **options)
         sigma = calibration.discrete_gaussian_sigma(
@@ -180,7 +181,7 @@ class HierarchicalHistogram(Mechanism):
 
     @property
     def levels(self) -> int:
-        """Number of noisy levels: all but the root."""
+        """The number of noisy levels: all levels except the root."""
         return len(self._tree.nodes) - 1
 
     @property
@@ -256,8 +257,8 @@ class HierarchicalHistogram(Mechanism):
         counts : ndarray of integers (not uint64) of shape (leaves,), or a column
             Records in each cell, each clamped to 2**62 over the number of leaves.
         nonnegative : bool
-            Also make the counts of all nodes integers >= 0, from the root down, that
-            add up. Small counts become more even, and are biased.
+            Also make the counts of all nodes consistent integers >= 0, from the root
+            down. Small counts become more even and are biased.
         stream : Stream, optional
             None draws a fresh key from the operating system; use
             `fastdp.testing.FixedStream` for repeatable tests.
@@ -324,7 +325,7 @@ class HierarchyRelease:
 
     @property
     def mechanism(self) -> HierarchicalHistogram:
-        """The mechanism that released it."""
+        """The mechanism of the release."""
         return self._mechanism
 
     @property
@@ -334,7 +335,7 @@ class HierarchyRelease:
 
     @property
     def total(self) -> float:
-        """Estimated number of records."""
+        """The estimated number of records."""
         return float(self._sums[-1])
 
     def range(self, start: Any, stop: Any) -> Any:

@@ -35,49 +35,50 @@ _REACH = 2**18
 class PrefixSums(Running):
     """Noisy sums of all rows so far, after every step; the noise of DP-FTRL.
 
-    Each step takes rows, clipped like `ClippedSum`'s, and returns the noisy sum of all
-    rows since the first. The sums A x are released as B (C x + noise), A = B C.
+    Each step accepts rows, clips them as `ClippedSum` does, and returns the noisy sum
+    of all rows since the first step. The sums A x are released as B (C x + noise),
+    where A = B C.
 
     Parameters
     ----------
     sigma : int, float, Fraction or Decimal
         Standard deviation of discrete Gaussian noise on C x, in the rows' unit, > 0.
     radius : int, float, Fraction or Decimal
-        Bound of a row's L2 norm, in its unit.
+        Bound on a row's L2 norm, in the row's unit.
     dimension : int
-        Entries of a row.
+        Number of entries of a row.
     steps : int
         Number of steps, 1 ... 2**22.
     strategy : str
         "independent": noise on every step, which adds up. "tree": a binary tree of
-        partial sums. "square_root": the root of A, which keeps all steps' sums.
-        "banded": its first `bands` coefficients, or other ones. "blt": a few decaying
-        `buffers`.
+        partial sums. "square_root": the square root of A, which stores the sums of all
+        steps. "banded": the first `bands` coefficients of the square root, or given
+        coefficients. "blt": a few decaying `buffers`.
     bands : int or sequence of float, optional
-        For "banded", and only there: their number, 1 ... steps; or coefficients, as of
-        `accounting.calculators.optimized_bands`, with the least error: up to 2048, the
-        first is 1, and they neither grow nor fall below 0.
+        Only for "banded": the number of bands, 1 ... steps; or up to 2048 coefficients,
+        for example the least-error ones of `accounting.calculators.optimized_bands`.
+        The first coefficient is 1, and the coefficients neither grow nor fall below 0.
     buffers : int, optional
-        Only for "blt": 1 ... 8.
+        Only for "blt": number of buffers, 1 ... 8.
     participations, separation : int
-        In at most how many steps one individual has a row, and at least how many steps
-        these are apart; `separation` must be given if participations > 1.
+        Maximum number of steps with a row of one individual, and the minimum distance
+        between these steps; `separation` is required if participations > 1.
     granularity : int, float, Fraction or Decimal, optional
         Step of the grid, a power of two; None takes radius over 2**18 to 2**19.
     neighboring_relation : NeighboringRelation
-        `REPLACE_SPECIAL` (an individual's rows are replaced by zeros) or
-        `REPLACE_ONE`. To remove a record would shift all later steps.
+        `REPLACE_SPECIAL` (an individual's rows are replaced by zeros) or `REPLACE_ONE`.
+        Removing a record would shift all later steps.
 
     Privacy
     -------
-    That of `event()`, under its neighboring relation, for all steps together and rows
-    that may be chosen with earlier totals in view: rho = sensitivity**2/(2 sigma**2).
-    The sensitivity is of the integers that are used, not of the coefficients they
-    approximate. Exact. That no individual takes part more often, or twice in a step,
-    is the caller's promise. It is charged when the object is made. It holds the sums of
-    past steps, which are private: no copy, pickle or fork, and `close` wipes them;
-    `Ledger.prefix_sums` keeps them over a restart.
-    Timing class T0.
+    That of `event()`, under its neighboring relation, for all steps together, even if
+    rows are chosen after seeing earlier totals: rho = sensitivity**2/(2 sigma**2). The
+    sensitivity is computed for the integers in use, not for the coefficients that they
+    approximate. Exact. The caller must ensure that no individual takes part more often,
+    or twice in a step. Charge the cost when the object is made. The object holds the
+    private sums of past steps: it refuses to be copied, pickled or forked, and `close`
+    wipes the sums; `Ledger.prefix_sums` preserves them across a restart. Timing class
+    T0.
 
     References
     ----------
@@ -154,7 +155,7 @@ class PrefixSums(Running):
     def from_rho(cls, rho: Real, **options: Any) -> PrefixSums:
         """Return the mechanism with the least noise for rho-zCDP, rounded up.
 
-        `options` are the constructor's parameters but sigma.
+        `options` are the constructor's parameters except sigma.
 
         Raises
         ------
@@ -171,8 +172,8 @@ class PrefixSums(Running):
     ) -> PrefixSums:
         """Return the mechanism with the least noise for (epsilon, delta).
 
-        Through zero-concentrated privacy, which also holds for rows that are chosen in
-        view of earlier totals. Options and errors are those of `from_rho`.
+        It goes through zero-concentrated privacy, which also holds for rows chosen
+        after seeing earlier totals. Options and errors are those of `from_rho`.
         """
         from fastdp.accounting.conversions import zcdp_to_rho
 
@@ -194,7 +195,7 @@ class PrefixSums(Running):
         return self._event
 
     def accumulator(self) -> SumAccumulator:
-        """Return an empty accumulator for the rows of one step that come in parts."""
+        """Return an empty accumulator for the rows of one step that arrive in parts."""
         return self._clip.accumulator()
 
     def step(
@@ -230,7 +231,7 @@ class PrefixSums(Running):
 
         Privacy
         -------
-        Part of what `event()` states. Timing class T0.
+        The guarantee of `event()` covers all steps. Timing class T0.
         """
         check_stream(stream)
         workers = _validate.integer("workers", workers, 1)
@@ -251,7 +252,7 @@ class PrefixSums(Running):
 
     @contextlib.contextmanager
     def _summed(self, rows: Any, workers: int) -> Iterator[Integers]:
-        """Give the exact sum of one step's rows; clear it, and `rows` on success."""
+        """Yield the exact sum of one step's rows; clear `rows` on success."""
         held = self._accumulated(rows, workers)
         x = held._exact(self._strategy.largest).reshape(-1)
         try:
