@@ -206,8 +206,8 @@ class StableMode(Mechanism):
 
     Privacy
     -------
-    (epsilon, delta) under `neighboring_relation`. The guarantee covers one record of
-    one key (`fastdp.bound_contributions` extends it to users). Exact. Timing class T0.
+    (epsilon, delta) under `neighboring_relation`. The sensitivity is one record of one
+    key (`fastdp.bound_contributions` extends this to users). Exact. Timing class T0.
 
     References
     ----------

@@ -71,13 +71,13 @@ class Moments(Mechanism):
 
     Privacy
     -------
-    The guarantee is `event()`. In the row's unit, for k groups with r records each,
-    adding or removing an individual has L2 sensitivity sqrt(k) r 3/2, L1 sensitivity k
-    r 5/2 (with `moments=1` sqrt(k) r sqrt(2) and 2 k r). Replacing one of n records
-    moves (u, u**2) by 2 in both (L1: 9/4); with groups, replacing an individual has
-    twice the sensitivity of removing one. A threshold t adds a delta: the probability,
-    at most k P(r + noise > t), that a group of one individual is shown. Exact. Timing
-    class T0.
+    The guarantee is `event()`. In the row's unit, for k groups with r records each and
+    the neighboring relation "add or remove": L2 sensitivity sqrt(k) r 3/2, L1
+    sensitivity k r 5/2 (with `moments=1` sqrt(k) r sqrt(2) and 2 k r). Replacing one of
+    n records moves (u, u**2) by 2 in both (L1: 9/4); with groups, replacing an
+    individual has twice the sensitivity of removing one. A threshold t adds a delta:
+    the probability, at most k P(r + noise > t), that a group of one individual is
+    shown. Exact. Timing class T0.
 
     References
     ----------
