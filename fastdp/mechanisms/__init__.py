@@ -33,14 +33,11 @@ from fastdp.mechanisms.local import (
     VectorResponse,
     best_frequency_oracle,
 )
-from fastdp.mechanisms.noise.integer import (
-    DiscreteGaussian,
-    DiscreteLaplace,
-    TruncatedLaplace,
-)
+from fastdp.mechanisms.noise.integer import DiscreteGaussian, DiscreteLaplace
 from fastdp.mechanisms.noise.real import Gaussian, Laplace
 from fastdp.mechanisms.noise.shares import GaussianShares, LaplaceShares, SkellamShares
 from fastdp.mechanisms.noise.sinh import SinhNormal
+from fastdp.mechanisms.noise.truncated import TruncatedLaplace
 from fastdp.mechanisms.records.clipped_sum import ClippedSum
 from fastdp.mechanisms.records.contributions import bound_contributions
 from fastdp.mechanisms.records.key_selection import KeySelection

@@ -17,7 +17,7 @@ import fastdp
 from fastdp.accounting.events import NeighboringRelation
 from fastdp.accounting.guarantees import event_delta
 from fastdp.mechanisms import KeySelection
-from fastdp.mechanisms.noise.integer import _Integer
+from fastdp.mechanisms.noise.integer import Integer
 from fastdp.mechanisms.records import _moments_shape, contributions
 from fastdp.mechanisms.records._moments_shape import Shape
 from fastdp.tables import _memory, _noise
@@ -131,7 +131,7 @@ class Case:
             rows = [(i, *row) for i, user in enumerate(dataset) for row in user]
             outcomes = Outcomes()
             with monkeypatch.context() as patch:
-                patch.setattr(_Integer, "release", self.noise(outcomes))
+                patch.setattr(Integer, "release", self.noise(outcomes))
                 patch.setattr(KeySelection, "select", free(outcomes.selected))
                 patch.setattr(_noise.Noise, "selection", self.once())
                 if _memory.bound_contributions is fastdp.bound_contributions:

@@ -16,7 +16,7 @@ import fastdp
 from fastdp.accounting.guarantees import event_delta
 from fastdp.frames import _recipe
 from fastdp.mechanisms import KeySelection
-from fastdp.mechanisms.noise.integer import _Integer
+from fastdp.mechanisms.noise.integer import Integer
 from fastdp.tables import _noise, _plan, _run
 from tests.privacy.test_groups_law import Outcomes, free
 
@@ -88,7 +88,7 @@ class Case:
                     def noise(m: Any, x: Any, **_: Any) -> Any:
                         return shows(m, x) if m is own else other(m, x)
 
-                patch.setattr(_Integer, "release", noise)
+                patch.setattr(Integer, "release", noise)
                 patch.setattr(KeySelection, "select", free(outcomes.selected))
                 if self.selection is not None:
                     patch.setattr(_noise.Noise, "selection", lambda _: self.selection)

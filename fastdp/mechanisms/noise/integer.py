@@ -1,4 +1,4 @@
-"""Noise for integers: discrete Laplace, discrete Gaussian, truncated Laplace."""
+"""Noise for integers: discrete Laplace and discrete Gaussian."""
 
 from __future__ import annotations
 
@@ -16,16 +16,15 @@ from fastdp.accounting.events import (
     DiscreteGaussianEvent,
     DiscreteLaplaceEvent,
     Relation,
-    TruncatedDiscreteLaplaceEvent,
     l2_sensitivity,
 )
 from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.mechanisms._base import ADD, Noise, int64_scalar, refuse
-from fastdp.mechanisms.noise._law import GAUSSIAN, LAPLACE, TRUNCATED, OfLaw
+from fastdp.mechanisms.noise._law import GAUSSIAN, LAPLACE, OfLaw
 from fastdp.mechanisms.noise.shares import GaussianShares, LaplaceShares
 
 
-class _Integer(OfLaw[Noise]):
+class Integer(OfLaw[Noise]):
     """Release of integers: int64 out, saturating."""
 
     __slots__ = ()
@@ -99,7 +98,7 @@ class _Integer(OfLaw[Noise]):
         return _arrays.fill(self._sampler, x, y, stream, workers)
 
 
-class DiscreteLaplace(_Integer[DiscreteLaplaceEvent]):
+class DiscreteLaplace(Integer[DiscreteLaplaceEvent]):
     """Discrete Laplace noise: pure differential privacy for integers.
 
     Parameters
@@ -233,7 +232,7 @@ class DiscreteLaplace(_Integer[DiscreteLaplaceEvent]):
         )
 
 
-class DiscreteGaussian(_Integer[DiscreteGaussianEvent]):
+class DiscreteGaussian(Integer[DiscreteGaussianEvent]):
     """Discrete Gaussian noise: concentrated and approximate privacy for integers.
 
     Parameters
@@ -419,106 +418,3 @@ def _required_l2(sensitivity: Real | None, squared: Real | None) -> Real:
     if moved is None:
         raise DTypeError("sensitivity must be given, or squared_sensitivity")
     return moved
-
-
-class TruncatedLaplace(_Integer[TruncatedDiscreteLaplaceEvent]):
-    """Discrete Laplace noise, redrawn until it is in {-bound, ..., bound}.
-
-    Parameters
-    ----------
-    scale : int, float, Fraction or Decimal
-        Scale of the law before truncation, in [1e-6, 2**55].
-    bound : int
-        Largest absolute value of the noise, in [1, 2**62] and at least scale/100; with
-        a smaller bound nearly every draw would be redrawn.
-    sensitivity : int, float, Fraction or Decimal, optional
-        L1 sensitivity over all entries together that the noise is for, > 0 and
-        at most `bound`; without it the mechanism has no cost until `event` is told one.
-    neighboring_relation : NeighboringRelation
-        The relation for which the sensitivity holds.
-
-    Privacy
-    -------
-    Approximate: epsilon = s/scale with delta the exact mass of the s outermost
-    outcomes, where s is the integer L1 sensitivity, under the sensitivity's neighboring
-    relation. Exact.
-
-    References
-    ----------
-    Geng, Ding, Guo, Kumar, "Tight analysis of privacy and utility tradeoff in
-    approximate differential privacy", AISTATS 2020 (the continuous law).
-
-    Examples
-    --------
-    >>> import fastdp
-    >>> m = fastdp.TruncatedLaplace.from_epsilon_delta(
-    ...     epsilon=1, delta=1e-6, sensitivity=1
-    ... )
-    >>> abs(m.release(100) - 100) <= m.bound
-    np.True_
-    """
-
-    __slots__ = ()
-
-    _row = TRUNCATED
-
-    def __init__(
-        self,
-        scale: Real,
-        *,
-        bound: int,
-        sensitivity: Real | None = None,
-        neighboring_relation: Relation = ADD,
-        **unknown: Never,
-    ) -> None:
-        refuse(unknown)
-        exact = _validate.positive("scale", scale)
-        bound = _validate.integer("bound", bound, 1, 2**62)
-        if 100 * bound < exact:
-            raise ParameterError(f"bound must be at least scale/100, got {bound}")
-        made_for = self._calibrated_for(sensitivity, neighboring_relation)
-        arguments = [("scale", _validate.plain(exact)), ("bound", bound), *made_for]
-        self._set_up(arguments, exact, None, bound=bound)
-        if sensitivity is not None:
-            self.event()  # refuse a sensitivity above the bound
-
-    @classmethod
-    def from_epsilon_delta(
-        cls,
-        *,
-        epsilon: Real,
-        delta: Real,
-        sensitivity: Real,
-        neighboring_relation: Relation = ADD,
-        **unknown: Never,
-    ) -> TruncatedLaplace:
-        """Return the mechanism for (epsilon, delta): the least bound whose tail fits.
-
-        `sensitivity` is in the L1 norm over all entries, at least 1.
-
-        Raises
-        ------
-        DTypeError, ParameterError, CalibrationError
-            A parameter, or the bound that it needs, is out of range.
-        """
-        scale = calibration.laplace_scale(epsilon=epsilon, sensitivity=sensitivity)
-        bound = calibration.truncated_laplace_bound(
-            epsilon=epsilon, delta=delta, sensitivity=sensitivity
-        )
-        return cls(
-            scale,
-            bound=bound,
-            sensitivity=sensitivity,
-            neighboring_relation=neighboring_relation,
-            **unknown,
-        )
-
-    @property
-    def scale(self) -> int | float | Fraction:
-        """Scale of the law before truncation, exact."""
-        return _validate.plain(self._parameter)
-
-    @property
-    def bound(self) -> int:
-        """Largest absolute value of the noise."""
-        return self._shape["bound"]

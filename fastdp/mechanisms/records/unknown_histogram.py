@@ -23,7 +23,8 @@ from fastdp.accounting.events import (
 from fastdp.exceptions import ParameterError
 from fastdp.mechanisms._base import Mechanism
 from fastdp.mechanisms._keys import counted
-from fastdp.mechanisms.noise.integer import DiscreteGaussian, TruncatedLaplace
+from fastdp.mechanisms.noise.integer import DiscreteGaussian
+from fastdp.mechanisms.noise.truncated import TruncatedLaplace
 from fastdp.mechanisms.records._thresholds import least_threshold, tail
 from fastdp.mechanisms.records.key_selection import keys_of_user, moved_keys, times
 
