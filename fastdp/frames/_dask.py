@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from fastdp.frames import _parts, _release, _tables, _written
+from fastdp.frames import _parts, _reports, _tables, _written
 from fastdp.mechanisms.local._base import FrequencyOracle
 
 
@@ -21,7 +21,7 @@ def randomize(
 
     place = _written.checked_path(path)
     _tables.require_columns("frame", list(frame.columns), columns)
-    _release.randomize(frame._meta, columns)  # refuse wrong types before a task runs
+    _reports.randomized(frame._meta, columns)  # refuse wrong types before a task runs
 
     def run(folder: str) -> Iterable[str]:
         return _each("frame", frame, _parts.drawn, folder, dict(columns))
@@ -33,8 +33,8 @@ def randomize(
 def tallies(frame: Any, mechanism: FrequencyOracle, column: str) -> list[bytes]:
     """Return the tallies of a column's partitions."""
     _tables.require_columns("source", list(frame.columns), [column])
-    _release.tally(frame._meta, mechanism, column=column)
-    return _each("source", frame[[column]], _release.tallied, mechanism, column)
+    _reports.tally(frame._meta, mechanism, column)
+    return _each("source", frame[[column]], _reports.tallied, mechanism, column)
 
 
 def _each(name: str, frame: Any, task: Any, *given: Any) -> list[Any]:

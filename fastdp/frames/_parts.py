@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from fastdp.frames import _release, _tables, _written
+from fastdp.frames import _reports, _tables, _written
 from fastdp.mechanisms.local._base import FrequencyOracle
 
 
@@ -24,7 +24,7 @@ def drawn(folder: str, laws: Mapping[str, FrequencyOracle], frame: Any) -> str:
     if _tables.is_of(frame, "pandas", "DataFrame"):
         frame = _tables.arrow().Table.from_pandas(frame)
     name = f"{uuid.uuid4().hex}.parquet"
-    table = _release.randomized(frame, laws)
+    table = _reports.randomized(frame, laws)
     place = Path(folder, name)
     parquet.write_table(table, place, compression="none", use_dictionary=False)
     return name

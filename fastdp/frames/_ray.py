@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fastdp.exceptions import FastDPError
-from fastdp.frames import _parts, _release, _tables, _written
+from fastdp.frames import _parts, _reports, _tables, _written
 from fastdp.mechanisms.local._base import FrequencyOracle
 
 
@@ -22,7 +22,7 @@ def randomize(
     import ray.data
 
     place = _written.checked_path(path)
-    _release.randomize(_empty("frame", frame, list(columns)), columns)
+    _reports.randomized(_empty("frame", frame, list(columns)), columns)
 
     def run(folder: str) -> Iterable[str]:
         return _each("frame", frame, _parts.drawn, folder, dict(columns))
@@ -34,9 +34,9 @@ def randomize(
 def tallies(frame: Any, mechanism: FrequencyOracle, column: str) -> list[bytes]:
     """Return the tallies of a column's blocks."""
     empty = _empty("source", frame, [column])
-    _release.tally(empty, mechanism, column=column)
+    _reports.tally(empty, mechanism, column)
     reports = frame.select_columns([column])
-    return _each("source", reports, _release.tallied, mechanism, column)
+    return _each("source", reports, _reports.tallied, mechanism, column)
 
 
 def _each(name: str, frame: Any, task: Any, *given: Any) -> list[Any]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fastdp import _doorway
 from fastdp._stream import Stream, check_stream
 from fastdp.exceptions import DTypeError, ParameterError
-from fastdp.frames import _tables
+from fastdp.frames import _kinds, _reports, _tables
 from fastdp.ledger import Answer, Ledger
 from fastdp.ledger._terms import check_name
 from fastdp.mechanisms._base import Additive
@@ -97,7 +97,7 @@ def release(
     ['a', 'b']
     """
     check_stream(stream)
-    laws = checked(columns, Additive, "randomize reports by frames.randomize")
+    laws = _reports.checked(columns, Additive, "randomize reports by frames.randomize")
     names = _tables.columns_of("keys", keys)
     if not names or not laws:
         raise ParameterError("keys and columns must each name at least one column")
@@ -111,7 +111,7 @@ def release(
     shown, cells = _cells(frame, names, laws)
     if ledger is None:
         noisy = {name: m.release(x, stream=stream) for name, (m, x) in cells.items()}
-        return _tables.leave(frame, _tables.joined(shown, noisy))
+        return _kinds.leave(frame, _tables.joined(shown, noisy))
     answer = ledger.table(
         cells,
         keys={name: _tables.packed(shown.column(name)) for name in names},
@@ -119,7 +119,7 @@ def release(
         budgets=budgets or (),
         source=source,
     )
-    return _tables.leave(frame, _stored(shown.schema, answer))
+    return _kinds.leave(frame, _stored(shown.schema, answer))
 
 
 def randomize(
@@ -179,10 +179,10 @@ def randomize(
     4
     """
     check_stream(stream)
-    laws = checked_randomizers(columns)
+    laws = _reports.checked_randomizers(columns)
     check_ledger(ledger, label, budgets, None, stream)
     _tables.arrow()
-    tasks = _tables.tasks_of(frame)
+    tasks = _kinds.tasks_of(frame)
     if tasks is not None:
         if stream is not None:
             raise ParameterError("stream must be left out if an engine's tasks draw")
@@ -193,21 +193,8 @@ def randomize(
             "path and ledger must be left out for a frame in memory, which is drawn at "
             "once: write the result yourself"
         )
-    _tables.check_frame("frame", frame)
-    if _tables.is_of(frame, "pandas", "DataFrame"):
-        _tables.require_columns("frame", list(frame.columns), laws)
-        drawn = {
-            name: m.release(frame[name], stream=stream) for name, m in laws.items()
-        }
-        return frame.assign(**drawn)
-    if _tables.is_of(frame, "polars", "DataFrame"):
-        _tables.require_columns("frame", frame.columns, laws)
-        return frame.with_columns(
-            [m.release(frame[name], stream=stream) for name, m in laws.items()]
-        )
-    with _tables.constant_messages("frame"):
-        table = _tables.arrow().table(frame)
-    return _tables.leave(frame, randomized(table, laws, stream))
+    drawn = _reports.randomized(frame, laws, stream)
+    return drawn if type(drawn) is type(frame) else _kinds.leave(frame, drawn)
 
 
 def batches(
@@ -243,7 +230,7 @@ def batches(
     >>> [b.num_rows for b in fastdp.frames.batches(rr, "browser")([batch, batch])]
     [3, 3]
     """
-    laws = checked_randomizers({column: mechanism})
+    laws = _reports.checked_randomizers({column: mechanism})
     _tables.arrow()
     return functools.partial(_each, laws)
 
@@ -281,64 +268,18 @@ def tally(
     --------
     See `randomize`.
     """
-    checked_randomizers({column: mechanism})
+    _reports.checked_randomizers({column: mechanism})
     _tables.arrow()
+    tasks = _kinds.tasks_of(source)
+    if tasks is None:
+        return _reports.tally(source, mechanism, column)
     found = mechanism.aggregator()
-    tasks = _tables.tasks_of(source)
-    if tasks is not None:
-        return merged(mechanism, tasks.tallies(source, mechanism, column))
-    whole = hasattr(source, "__arrow_c_stream__") or not isinstance(source, Iterable)
-    for part in [source] if whole else source:
-        reports = _tables.read("source", part, [column]).column(column)
-        values = _doorway.enter(column, reports)[0]
-        found.add(values)
-    return found
-
-
-def tallied(mechanism: FrequencyOracle, column: str, part: Any) -> bytes:
-    """Return the pickled tally of a task's reports: repeated attempts agree exactly."""
-    return pickle.dumps(tally(part, mechanism, column=column))
-
-
-def merged(
-    mechanism: FrequencyOracle, parts: Iterable[bytes]
-) -> Aggregator[FrequencyEstimate]:
-    """Merge the tallies of tasks."""
-    found = mechanism.aggregator()
-    for part in parts:
+    for part in tasks.tallies(source, mechanism, column):
         found.merge(pickle.loads(part))
     return found
 
 
 # ---- arguments -------------------------------------------------------------------
-
-
-def checked(columns: Any, kind: Any, otherwise: str) -> dict[str, Any]:
-    if not isinstance(columns, Mapping):
-        raise DTypeError(
-            f"columns must be a dict of mechanisms by column, got "
-            f"{type(columns).__name__}"
-        )
-    names = _tables.columns_of("columns", list(columns))
-    for name in names:
-        if not isinstance(columns[name], kind):
-            raise DTypeError(
-                f"the mechanism of column {name!r} must be of another kind, got "
-                f"{type(columns[name]).__name__}: {otherwise}"
-            )
-    return {name: columns[name] for name in names}
-
-
-def checked_randomizers(columns: Any) -> dict[str, FrequencyOracle]:
-    laws = checked(columns, FrequencyOracle, "release aggregates by frames.release")
-    for name, m in laws.items():
-        if m.report_width != m.report_dtype.itemsize or m.report_dtype.names:
-            raise ParameterError(
-                f"the reports of column {name!r} must be single numbers, "
-                f"but those of a {type(m).__name__} are not: draw them by "
-                "its release(column)"
-            )
-    return laws
 
 
 def check_ledger(
@@ -366,7 +307,7 @@ def _cells(
     frame: Any, names: tuple[str, ...], laws: Mapping[str, Additive[Any]]
 ) -> tuple[pa.Table, dict[str, tuple[Additive[Any], Any]]]:
     """Return a frame's keys, sorted, and the columns to release with their law."""
-    table = _tables.read("frame", frame, [*names, *laws])
+    table = _kinds.read("frame", frame, [*names, *laws])
     for name in laws:
         column = _tables.numbers(table.column(name))
         _doorway.enter(name, column.slice(0, 0))  # refuse wrong types
@@ -393,19 +334,8 @@ def _stored(schema: Any, answer: Answer) -> pa.Table:
     )
 
 
-def randomized(
-    table: Any, laws: Mapping[str, FrequencyOracle], stream: Stream | None = None
-) -> Any:
-    """Return a table, or a record batch, with reports instead of named columns."""
-    _tables.require_columns("frame", table.schema.names, laws)
-    for name, m in laws.items():
-        reports = m.release(table.column(name), stream=stream)
-        table = table.set_column(table.schema.get_field_index(name), name, reports)
-    return table
-
-
 def _each(
     laws: Mapping[str, FrequencyOracle], source: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     for batch in source:
-        yield randomized(batch, laws)
+        yield _reports.randomized(batch, laws)

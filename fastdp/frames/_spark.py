@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fastdp.exceptions import DTypeError, FastDPError, ParameterError
-from fastdp.frames import _engines, _release, _tables, _written
+from fastdp.frames import _engines, _reports, _tables, _written
 from fastdp.frames._recipe import SPARK
 from fastdp.mechanisms.local._base import FrequencyOracle
 
@@ -117,7 +117,7 @@ def randomize(
     """Write reports to a folder, once, and return a DataFrame that reads it."""
     place = _written.checked_path(path)
     empty = _arrow("frame", _checked("frame", frame, list(columns)).limit(0))
-    drawn = _tables.signed(_release.randomized(empty, columns))
+    drawn = _tables.signed(_reports.randomized(empty, columns))
     names = list(frame.columns)
     _engines.require_distinct(names)
     # Rename the columns: `mapInArrow` refuses some characters in names.
@@ -129,7 +129,7 @@ def randomize(
     )
 
     probe = place.with_name(f".{place.name}.probe-{uuid.uuid4().hex}")
-    task = functools.partial(_reports, laws, probe)
+    task = functools.partial(_drawn, laws, probe)
     plan = named.mapInArrow(task, schema).toDF(*names)
 
     def write(staged: Path) -> None:
@@ -146,7 +146,7 @@ def randomize(
 def tallies(frame: Any, mechanism: FrequencyOracle, column: str) -> list[bytes]:
     """Return the tallies of a column's partitions."""
     reports = _checked("source", frame, [column])
-    _release.tally(_arrow("source", reports.limit(0)), mechanism, column=column)
+    _reports.tally(_arrow("source", reports.limit(0)), mechanism, column)
     task = functools.partial(_tally, mechanism)
     found = _arrow("source", reports.toDF("report").mapInArrow(task, "tally binary"))
     return list(found["tally"].to_pylist())
@@ -176,19 +176,19 @@ def _look(probe: Path, source: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
         yield _tables.arrow().record_batch({"seen": seen})
 
 
-def _reports(
+def _drawn(
     laws: Any, probe: Path, source: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     if not probe.exists():  # a new worker without the folder would lose its reports
         raise FastDPError(_UNSEEN)
     for batch in source:
-        yield _tables.signed(_release.randomized(batch, laws))
+        yield _tables.signed(_reports.randomized(batch, laws))
 
 
 def _tally(
     mechanism: FrequencyOracle, source: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    found = _release.tallied(mechanism, "report", source)
+    found = _reports.tallied(mechanism, "report", source)
     yield _tables.arrow().record_batch({"tally": [found]})
 
 

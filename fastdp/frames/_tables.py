@@ -1,4 +1,4 @@
-"""Frames in and out: any library's rows as an Arrow table, and back as its kind.
+"""Rows of a library in memory as an Arrow table: their names, types and keys.
 
 Names, types and the number of rows are public. The content of a cell never reaches a
 message, not even through a library's own message.
@@ -37,6 +37,12 @@ _A_SECOND = {"s": 1, "ms": 1000}
 #: If a column is missing, the error lists at most this many columns of the source.
 _NAMED = 30
 
+#: Frames of engines with tasks, by library and class.
+_WITH_TASKS = (
+    *(("pyspark.sql", "DataFrame"), ("dask.dataframe", "DataFrame")),
+    ("ray.data", "Dataset"),
+)
+
 #: Maximum number of digits of a decimal of 128 bits.
 _DIGITS = 38
 
@@ -69,23 +75,6 @@ def is_spark(x: object) -> bool:
     return is_of(x, "pyspark.sql", "DataFrame")
 
 
-def tasks_of(x: object) -> Any:
-    """Return the module for a frame of an engine with tasks (Spark, ...), or None."""
-    if is_spark(x):
-        from fastdp.frames import _spark
-
-        return _spark
-    if is_of(x, "dask.dataframe", "DataFrame"):
-        from fastdp.frames import _dask
-
-        return _dask
-    if is_of(x, "ray.data", "Dataset"):
-        from fastdp.frames import _ray
-
-        return _ray
-    return None
-
-
 @contextlib.contextmanager
 def constant_messages(name: str) -> Iterator[None]:
     """Replace Arrow's errors by one whose message does not depend on cells."""
@@ -115,7 +104,7 @@ def check_frame(name: str, frame: Any) -> None:
     """Refuse objects without Arrow's stream of rows; the error says what to do."""
     if is_of(frame, "polars", "LazyFrame"):
         raise DTypeError(f"{name} must be evaluated, got a LazyFrame: collect it first")
-    if tasks_of(frame) is not None:
+    if any(is_of(frame, library, kind) for library, kind in _WITH_TASKS):
         raise DTypeError(
             f"{name} must be evaluated, got a {type(frame).__name__} of "
             "an engine: compute the aggregate, then pass its pandas frame"
@@ -163,10 +152,6 @@ def read(
     read by itself.
     """
     pa = arrow()
-    if is_spark(frame):
-        from fastdp.frames import _spark
-
-        return _spark.table(name, frame, wanted)
     check_frame(name, frame)
     if is_of(frame, "pandas", "DataFrame"):
         if set(wanted) & set(frame.index.names):
@@ -259,56 +244,6 @@ def _owned(column: Any) -> Any:
         near = compute.and_(near, compute.greater_equal(ticks, -most))
         column = compute.if_else(near, column, pa.scalar(None, column.type))
     return column.cast(own_type(column.type), safe=False)
-
-
-def leave(frame: Any, table: pa.Table) -> Any:
-    """Return constants as a frame of the kind of `frame`.
-
-    A DuckDB relation is made from a table in memory, in the connection of `frame`. For
-    frames of other libraries the result is a pyarrow Table.
-    """
-    if is_of(frame, "pandas", "DataFrame"):
-        found = _as_pandas(table)
-        found.attrs.update(_decoded(table.schema.metadata))
-        index = [name for name in frame.index.names if name in table.column_names]
-        return found.set_index(index) if index else found
-    if is_of(frame, "polars", "DataFrame"):
-        return sys.modules["polars"].from_arrow(table)
-    if is_of(frame, "duckdb", "DuckDBPyRelation"):
-        # DuckDB finds the table by the name of this variable.
-        fastdp_constants = table
-        found = frame.query("fastdp_given", "select * from fastdp_constants")
-        del fastdp_constants
-        return found
-    if is_spark(frame):
-        from fastdp.frames import _spark
-
-        return _spark.constants(frame, table)
-    return table
-
-
-def none_of(frame: Any) -> Any:
-    """Return a frame without rows of the kind of `frame`, for `leave`."""
-    if is_of(frame, "pandas", "DataFrame"):
-        return frame.iloc[:0].copy()
-    if is_of(frame, "polars", "DataFrame"):
-        return frame.clear()
-    if is_of(frame, "duckdb", "DuckDBPyRelation") or is_spark(frame):
-        return frame.limit(0)
-    return None
-
-
-def _as_pandas(table: pa.Table) -> Any:
-    """Return a pandas frame; dates beyond Python's range become numpy's."""
-    with contextlib.suppress(ValueError, OverflowError):
-        return table.to_pandas()
-    return table.to_pandas(date_as_object=False)
-
-
-def _decoded(metadata: Any) -> dict[str, str]:
-    found = {name.decode(): value.decode() for name, value in (metadata or {}).items()}
-    found.pop("pandas", None)
-    return found
 
 
 def joined(keys: pa.Table, columns: Mapping[str, _Array]) -> pa.Table:

@@ -23,7 +23,7 @@ from fastdp.exceptions import (
     FastDPError,
     ParameterError,
 )
-from fastdp.frames import _release, _tables
+from fastdp.frames import _release, _reports, _tables
 from fastdp.ledger._terms import check_name
 from fastdp.mechanisms import DiscreteGaussian, DiscreteLaplace, TruncatedLaplace
 from fastdp.mechanisms.local._base import FrequencyOracle
@@ -76,7 +76,7 @@ class Tally(_CombineFn):  # type: ignore[misc]
 
     def __init__(self, mechanism: FrequencyOracle, column: str | None = None) -> None:
         _require_beam()
-        _release.checked_randomizers({column or "reports": mechanism})
+        _reports.checked_randomizers({column or "reports": mechanism})
         self._mechanism, self._column = mechanism, column
 
     def create_accumulator(self) -> Any:
@@ -87,7 +87,7 @@ class Tally(_CombineFn):  # type: ignore[misc]
         """Add a batch of reports."""
         if self._column is None:
             return accumulator.add(batch)
-        found = _release.tally(batch, self._mechanism, column=self._column)
+        found = _reports.tally(batch, self._mechanism, self._column)
         return accumulator.merge(found)
 
     def merge_accumulators(self, accumulators: Iterable[Any]) -> Any:
@@ -152,7 +152,7 @@ class Release(_PTransform):  # type: ignore[misc]
         _require_beam()
         super().__init__()
         kind = (DiscreteLaplace, DiscreteGaussian, TruncatedLaplace)
-        laws = _release.checked(columns, kind, "sums are of integers: scale and round")
+        laws = _reports.checked(columns, kind, "sums are of integers: scale and round")
         listed = _listed(keys, laws)
         if not isinstance(ledger, str):
             raise DTypeError(

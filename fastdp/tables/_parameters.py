@@ -12,7 +12,7 @@ import numpy as np
 from fastdp import _validate
 from fastdp._doorway import is_data
 from fastdp.exceptions import DTypeError, ParameterError
-from fastdp.frames import _tables
+from fastdp.frames import _kinds
 from fastdp.mechanisms._keys import items_of
 from fastdp.mechanisms.records.moments import check_bounds
 
@@ -123,7 +123,7 @@ def listed_keys(keys: Any, by: tuple[str, ...]) -> dict[str, list[Any]] | pa.Tab
             )
         keys = {by[0]: keys}
     if not isinstance(keys, Mapping):
-        found = _tables.read("keys", keys, by)
+        found = _kinds.read("keys", keys, by)
     elif {*keys} != {*by} or not all(map(is_column, keys.values())):
         raise ParameterError(
             f"keys must be a dict with a list for each of {', '.join(by)}"

@@ -10,7 +10,7 @@ from fastdp import _validate
 from fastdp._validate import Real
 from fastdp.accounting.events import Event
 from fastdp.exceptions import ParameterError
-from fastdp.frames import _tables
+from fastdp.frames import _kinds, _tables
 from fastdp.mechanisms import Moments
 from fastdp.mechanisms.records._moments_release import MomentsRelease
 from fastdp.tables import _derived
@@ -425,7 +425,7 @@ class Release:
         found = _tables.with_text(pa.table(columns), "string")
         if self._receipts is not None:
             found = found.replace_schema_metadata({_tables.RECEIPTS: self._receipts})
-        return _tables.leave(self._like, found)
+        return _kinds.leave(self._like, found)
 
     def _columns(self, level: float) -> dict[str, Any]:
         """Return the columns of the table, with interval ends."""

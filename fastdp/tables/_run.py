@@ -14,7 +14,7 @@ from fastdp import random as fdp_random
 from fastdp._stream import Stream, check_stream
 from fastdp.accounting.events._composite import composed
 from fastdp.exceptions import DTypeError, ParameterError
-from fastdp.frames import _tables
+from fastdp.frames import _kinds, _tables
 from fastdp.frames._engines import Engine
 from fastdp.frames._recipe import MOST, Recipe
 from fastdp.frames._release import check_ledger
@@ -183,7 +183,7 @@ def _released(
         plan,
         shown,
         noisy,
-        like=source.like if isinstance(source, Memory) else _tables.none_of(source),
+        like=source.like if isinstance(source, Memory) else _kinds.none_of(source),
         level=level,
         replayed=answer is not None and answer.replayed,
         receipts_json=None if answer is None else answer.receipts_json,

@@ -16,7 +16,7 @@ from fastdp.exceptions import (
     ParameterError,
 )
 from fastdp.frames._duckdb import DuckDB
-from fastdp.frames._spark import _reports
+from fastdp.frames._spark import _drawn
 from fastdp.tables import _run
 from fastdp.testing import FixedStream
 from tests.engines.conftest import needs, spent, staged
@@ -230,7 +230,7 @@ def test_a_folder_that_workers_do_not_see(people, ledger, tmp_path, monkeypatch)
     assert spent(ledger, "rows") == before
     assert not any("reports" in place.name for place in tmp_path.iterdir())
     # A worker that came after all were asked draws nothing either.
-    drawn = _reports({"x": RESPONSE}, own, iter([None]))
+    drawn = _drawn({"x": RESPONSE}, own, iter([None]))
     with pytest.raises(FastDPError, match="a worker does not see it"):
         next(drawn)
 

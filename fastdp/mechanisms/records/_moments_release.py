@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from fastdp import _validate
 from fastdp.exceptions import ParameterError
+from fastdp.mechanisms._base import Mechanism
 from fastdp.mechanisms.noise.integer import DiscreteGaussian
-
-if TYPE_CHECKING:
-    from fastdp.mechanisms.records.moments import Moments
+from fastdp.mechanisms.records._moments_shape import Scaled
 
 _LARGEST = float(np.finfo(np.float64).max)
 
@@ -34,7 +33,7 @@ class MomentsRelease:
     __slots__ = ("_keys", "_mechanism", "_sums")
 
     def __init__(
-        self, mechanism: Moments, sums: _Array, keys: list[Any] | None = None
+        self, mechanism: Scaled, sums: _Array, keys: list[Any] | None = None
     ) -> None:
         self._mechanism = mechanism
         self._sums = sums  # noisy sums of 1, u, and u**2 - 1/2
@@ -48,7 +47,7 @@ class MomentsRelease:
         return f"MomentsRelease({shown})"
 
     @property
-    def mechanism(self) -> Moments:
+    def mechanism(self) -> Mechanism:
         """The mechanism, with its event."""
         return self._mechanism
 

@@ -10,6 +10,7 @@ from fastdp import _validate
 from fastdp._validate import Real
 from fastdp.accounting.events import NeighboringRelation, Relation, as_relation
 from fastdp.exceptions import ParameterError
+from fastdp.mechanisms._base import Mechanism
 from fastdp.mechanisms.noise.integer import DiscreteGaussian, DiscreteLaplace
 from fastdp.mechanisms.records._thresholds import least_threshold
 
@@ -127,3 +128,16 @@ def grid_bits(parameter: Fraction) -> int:
     while bits > 1 and parameter * 2**bits >= 2**50:
         bits -= 1
     return bits
+
+
+class Scaled(Mechanism):
+    """What the statistics of a release are computed with: scales, noise and shape."""
+
+    __slots__ = ("_bits", "_column", "_half", "_noise", "_parameter", "_shape")
+
+    _bits: int  # u and u**2 are multiples of 2**-bits
+    _column: tuple[float, float, float, float, int]  # low, high, center, 1/half, bits
+    _half: float  # half the width of the bounds
+    _noise: DiscreteGaussian | DiscreteLaplace  # in steps of 2**-bits
+    _parameter: Fraction
+    _shape: Shape

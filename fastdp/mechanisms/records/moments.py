@@ -23,11 +23,10 @@ from fastdp.accounting.events import (
     l2_sensitivity,
 )
 from fastdp.exceptions import DTypeError, ParameterError
-from fastdp.mechanisms._base import Mechanism
 from fastdp.mechanisms._keys import distinct, key_column
 from fastdp.mechanisms.noise.integer import DiscreteGaussian, DiscreteLaplace
 from fastdp.mechanisms.records._moments_release import MomentsRelease
-from fastdp.mechanisms.records._moments_shape import Shape, grid_bits
+from fastdp.mechanisms.records._moments_shape import Scaled, Shape, grid_bits
 from fastdp.mechanisms.records._thresholds import tail
 from fastdp.mechanisms.records._totals import Accumulator, group_codes
 
@@ -39,7 +38,7 @@ _VALUES = 65536
 _Array = np.ndarray[Any, Any]
 
 
-class Moments(Mechanism):
+class Moments(Scaled):
     """Noisy count, sum, mean and variance of numbers between public bounds.
 
     Each record contributes the row (1, u, u**2 - 1/2), u = (x - center)/half in [-1,
@@ -95,16 +94,9 @@ class Moments(Mechanism):
     True
     """
 
-    __slots__ = ("_bits", "_column", "_half", "_noise", "_parameter", "_shape")
+    __slots__ = ()
 
     _returns_array = False
-
-    _bits: int  # u and u**2 are multiples of 2**-bits
-    _column: tuple[float, float, float, float, int]  # low, high, center, 1/half, bits
-    _half: float  # half the width of the bounds
-    _noise: DiscreteGaussian | DiscreteLaplace  # in steps of 2**-bits
-    _parameter: Fraction
-    _shape: Shape
 
     def __init__(
         self,
