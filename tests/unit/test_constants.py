@@ -6,23 +6,21 @@ the true values come from mpmath.
 
 from __future__ import annotations
 
-import importlib.util
 import math
 import re
-import sys
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 
-mpmath = pytest.importorskip("mpmath")
+from tools import make_constants
+from tools.polynomial_search import exp_bounds, log_bounds, specs, to_mpf
 
 ROOT = Path(__file__).resolve().parents[2]
-SCRIPT = ROOT / "tools" / "make_constants.py"
 HEADER = ROOT / "csrc" / "sampler" / "constants.h"
 PAGE = ROOT / "docs" / "proofs" / "polynomials.md"
 
@@ -220,41 +218,30 @@ def test_log2e_and_the_fixed_point_ln2() -> None:
         assert value == int(mpmath.floor(mpmath.log(2) * mpmath.mpf(2) ** 128))
 
 
-@pytest.fixture(scope="module")
-def maker() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("make_constants", SCRIPT)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_enclosures_of_the_proof(maker: ModuleType) -> None:
+def test_enclosures_of_the_proof() -> None:
     rng = np.random.default_rng(5)
     with mpmath.workdps(90):
         for value in rng.uniform(0.5, 2, 100):
-            low, high = maker.log_bounds(Fraction(float(value)))
+            low, high = log_bounds(Fraction(float(value)))
             true = mpmath.log(mpmath.mpf(float(value)))
-            assert maker.to_mpf(low) <= true <= maker.to_mpf(high)
+            assert to_mpf(low) <= true <= to_mpf(high)
             assert high - low < Fraction(1, 1 << 200)
         for value in rng.uniform(-0.5, 0.5, 100):
-            low, high = maker.exp_bounds(Fraction(float(value)))
+            low, high = exp_bounds(Fraction(float(value)))
             true = mpmath.exp(mpmath.mpf(float(value)))
-            assert maker.to_mpf(low) <= true <= maker.to_mpf(high)
+            assert to_mpf(low) <= true <= to_mpf(high)
             assert high - low < Fraction(1, 1 << 200)
 
 
 @pytest.mark.rest
 @pytest.mark.parametrize("name", NAMES)
-def test_proof_sees_a_damaged_coefficient(maker: ModuleType, name: str) -> None:
-    spec = next(s for s in maker.specs() if s.name == name)
+def test_proof_sees_a_damaged_coefficient(name: str) -> None:
+    spec = next(s for s in specs() if s.name == name)
     values = coefficients(name)
     shift = 2.0**-18
     values[1] += shift
     free = {spec.first + i: Fraction(c) for i, c in enumerate(values)}
-    bounds = maker.prove(spec, free)
+    bounds = make_constants.prove(spec, free)
     # The damage moves the expression by shift * x^k at the right end of the domain.
     moved = shift * float(spec.high) ** (spec.first + 1)
     if name != "LOG":
@@ -265,17 +252,17 @@ def test_proof_sees_a_damaged_coefficient(maker: ModuleType, name: str) -> None:
 
 
 def test_check_reports_a_difference(
-    maker: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     copy = tmp_path / "constants.h"
-    monkeypatch.setattr(maker, "HEADER", copy)
-    monkeypatch.setattr(maker, "header", lambda: "one\n")
-    assert maker.main(["--check"]) == 1
-    assert maker.main([]) == 0
+    monkeypatch.setattr(make_constants, "HEADER", copy)
+    monkeypatch.setattr(make_constants, "header", lambda: "one\n")
+    assert make_constants.main(["--check"]) == 1
+    assert make_constants.main([]) == 0
     assert copy.read_text() == "one\n"
-    assert maker.main(["--check"]) == 0
+    assert make_constants.main(["--check"]) == 0
     copy.write_text("two\n")
-    assert maker.main(["--check"]) == 1
+    assert make_constants.main(["--check"]) == 1
 
 
 def test_page_quotes_the_bounds_of_the_header() -> None:
