@@ -93,7 +93,7 @@ def bands() -> Iterator[Line]:
     n = 1024
     yield (
         f"optimized_bands, 32 of {n:,}",
-        lambda: _factors.best_bands.__wrapped__(n, 32, 1, n),
+        lambda: _factors.best_bands.__wrapped__(n, 32, 1, n, 1),
         "jax-privacy",
         lambda: toeplitz.optimize_banded_toeplitz(n, 32, reduction_fn=jax.numpy.max),
     )

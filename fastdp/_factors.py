@@ -48,11 +48,23 @@ def repeated(column: npt.NDArray[N], count: int, gap: int) -> npt.NDArray[N]:
     participations are as early and as close as allowed (Kalinin, Lampert 2024,
     Theorem 2).
     """
-    n = len(column)
-    total = np.zeros_like(column)
-    for i in range(count):
-        total[i * gap :] += column[: n - i * gap]
-    return total
+    total, block = np.zeros_like(column), column.copy()
+    done, size = 0, 1
+    while True:  # `block` is the sum of `size` columns
+        if count & size:
+            total += _later(block, done * gap)
+            done += size
+        if 2 * size > count:
+            return total
+        block += _later(block, size * gap)
+        size *= 2
+
+
+def _later(column: npt.NDArray[N], steps: int) -> npt.NDArray[N]:
+    """Return a column moved down by some steps."""
+    moved = np.zeros_like(column)
+    moved[steps:] = column[: max(len(column) - steps, 0)]
+    return moved
 
 
 def quotient(column: Floats) -> Floats:
@@ -127,25 +139,30 @@ def column_of(bands: int | tuple[float, ...], n: int) -> Floats:
 
 
 @functools.lru_cache(maxsize=64)
-def best_bands(n: int, width: int, count: int, gap: int) -> tuple[float, ...]:
+def best_bands(
+    n: int, width: int, count: int, gap: int, effort: int
+) -> tuple[float, ...]:
     """Return `width` coefficients that minimize the largest error over n steps.
 
     It is that of the last sum: |C u| |1/((1 - x) c(x))|, u the steps 0, gap, 2 gap ..
     of a record, `count` of them. The gradient of its logarithm is known. After `most`
     steps the coefficients of the quotient hardly change, so the last ones before stand
     for all later ones. Parameters are the falls from each coefficient to the next.
+    `effort` limits both `most` and the number of evaluations.
     """
     from scipy.optimize import minimize
 
     if width == 1:
         return (1.0,)
-    most = min(n, max(64 * width, 2**12), max(2**17, 2 * width))
+    most = min(n, max(64 * width, 2**12), max(2**15 * effort, 2 * width))
     times = np.ones(most)
     times[most - width :] += (n - most) / width
     # Long enough that no product of two series wraps around.
     size = 2 * most
-    starts = gap * np.arange(count if width > gap else 1)
-    reach = min(n, int(starts[-1]) + width)
+    if width <= gap:  # no two columns of a record overlap
+        count, gap = 1, width
+    rows = -(-width // gap)
+    reach = min(n, (count - 1) * gap + width)
 
     def error(falls: Floats) -> tuple[float, Floats]:
         c = np.cumsum(falls[::-1])[::-1]
@@ -159,13 +176,17 @@ def best_bands(n: int, width: int, count: int, gap: int) -> tuple[float, ...]:
         moved = np.fft.irfft(
             np.fft.rfft(times * answer, size) * np.fft.rfft(both, size).conj(), size
         )[:width]
-        total, summed = np.zeros(int(starts[-1]) + width), np.zeros(width)
-        for start in starts.tolist():
-            total[start : start + width] += c
-        total[reach:] = 0
-        for start in starts.tolist():
-            summed += total[start : start + width]
-        length = float(total @ total)
+        # Sums over the starts are differences of running sums, in rows of `gap`.
+        ends = np.zeros((rows, gap))
+        ends.reshape(-1)[:width] = c
+        ends = np.cumsum(ends, axis=0)
+        total = np.repeat(ends[-1:], rows + count - 1, axis=0)
+        total[:rows] = ends
+        total[count:] -= ends[:-1]
+        total.reshape(-1)[reach:] = 0
+        length = float(np.square(total).sum())
+        sums = np.concatenate((np.zeros((1, gap)), np.cumsum(total, axis=0)))
+        summed = (sums[count : count + rows] - sums[:rows]).reshape(-1)[:width]
         slope = 2 * summed / length - 2 * moved / square
         return math.log(length) + math.log(square), np.cumsum(slope)
 
@@ -176,7 +197,11 @@ def best_bands(n: int, width: int, count: int, gap: int) -> tuple[float, ...]:
         jac=True,
         method="L-BFGS-B",
         bounds=[(1e-9, None)] + [(0, None)] * (width - 1),
-        options={"maxiter": 1000, "maxcor": 30},
+        options={
+            "maxiter": 1000,
+            "maxfun": max(2, effort * 2**21 // (most + reach // 4)),
+            "maxcor": 30,
+        },
     )
     best = np.cumsum(found.x[::-1])[::-1]
     return tuple((np.rint(best / best[0] * 2**BITS) / 2**BITS).tolist())
@@ -232,8 +257,8 @@ def buffers_for(n: int, count: int, times: int, gap: int) -> Buffers:
     one = 2**BITS
     rates = np.clip(np.floor(a * one), 1, one - 1).astype(np.int64)
     weights = np.clip(np.floor(w * one), 1, one).astype(np.int64)
-    if weights.sum() > one:  # the coefficients must not grow: keep c_1 <= c_0 = 1
-        weights = np.maximum(weights * one // weights.sum(), 1)
+    # The coefficients must not grow: keep c_1 <= c_0 = 1.
+    weights[np.argmax(weights)] -= max(0, int(weights.sum()) - one)
     return Buffers(tuple(map(int, weights)), tuple(map(int, rates)))
 
 
@@ -247,14 +272,37 @@ def _geometric(x: Floats, m: Floats | float) -> Floats:
 
 def _patterned(w: Floats, a: Floats, n: int, times: int, gap: int) -> float:
     """Return the squared sensitivity to `times` steps, the first ones, gap apart."""
-    j = np.arange(float(times))
-    both, pair = np.outer(w, w), np.outer(a, a)
+    j, share = _counted(times)
+    one, two = np.triu_indices(len(w))  # both orders of a pair
+    both, pair = np.where(one == two, 1, 2) * w[one] * w[two], a[one] * a[two]
     # Columns j and j - r overlap from step j gap on; sum over r = 1 .. j.
-    power = a ** (gap * (j[1:, None]))
-    later = np.concatenate((np.zeros((1, w.size)), np.cumsum(power, axis=0)))
+    power = np.log(a) * gap
+    later = np.exp(power) * np.expm1(np.outer(j, power)) / np.expm1(power)
     first = 1 + 2 * (later / a) @ w
-    rest = both * _geometric(pair, n - 1 - gap * j[:, None, None])
-    return float(first.sum() + (rest * (1 + 2 * later[:, None, :])).sum())
+    rest = -np.expm1(np.outer(n - 1 - gap * j, np.log(pair))) * (both / (1 - pair))
+    return float(share @ (first + (rest * (1 + later[:, one] + later[:, two])).sum(1)))
+
+
+@functools.cache
+def _rule() -> tuple[Floats, Floats]:
+    nodes, share = np.polynomial.legendre.leggauss(64)
+    return nodes, share
+
+
+def _counted(times: int) -> tuple[Floats, Floats]:
+    """Return numbers and weights for sums over 0 .. times - 1 of smooth functions.
+
+    All numbers, or the first and the last 64 and a rule of Gauss for those between.
+    """
+    if times <= 256:
+        return np.arange(float(times)), np.ones(times)
+    nodes, share = _rule()
+    half = (times - 128) / 2
+    ends = np.arange(64.0)
+    return (
+        np.concatenate((ends, 63.5 + half * (1 + nodes), times - 64 + ends)),
+        np.concatenate((np.ones(64), half * share, np.ones(64))),
+    )
 
 
 def _last_square(w: Floats, a: Floats, n: int) -> float:
@@ -269,8 +317,23 @@ def buffer_columns(b: Buffers, n: int) -> tuple[Floats, Floats]:
     """Return the first columns of C and of A/C."""
     one = 2**BITS
     w, a = (np.array(part, np.float64) / one for part in (b.weights, b.rates))
-    column, answer = _columns(w, a, np.arange(1.0, n))
-    return np.concatenate(([1.0], column)), np.concatenate(([1.0], answer))
+    rates, inner = _inverted(w, a)
+    with np.errstate(under="ignore"):
+        column, answer = _powers(w, a, n), _powers(inner / (1 - rates), rates, n)
+    column[1:] = column[:-1]  # a^(j - 1)
+    column[0] = 1
+    # 1/((1 - x) c(x)) has the coefficients 1 - sum w' (1 - a'^j)/(1 - a').
+    return column, answer + (1 - float((inner / (1 - rates)).sum()))
+
+
+def _powers(weights: Floats, rates: Floats, n: int) -> Floats:
+    """Return the sum of weights * rates**j for j < n: products of two short tables."""
+    low = np.arange(min(n, 2**11))
+    high = len(low) * np.arange(-(-n // len(low)))
+    found = np.zeros((len(high), len(low)))
+    for w, a in zip(weights, rates, strict=True):
+        found += w * np.multiply.outer(a**high, a**low)
+    return found.reshape(-1)[:n]
 
 
 def _unpacked(parameters: Floats) -> tuple[Floats, Floats]:
@@ -278,20 +341,6 @@ def _unpacked(parameters: Floats) -> tuple[Floats, Floats]:
     a = 1 / (1 + np.exp(np.clip(v, -40, 40)))
     w = np.exp(np.clip(w, -60, 0))
     return w / max(1.0, float(w.sum())), a
-
-
-def _columns(w: Floats, a: Floats, j: Floats) -> tuple[Floats, Floats]:
-    """Return c_j, and the coefficients of 1/((1 - x) c(x)), at j >= 1.
-
-    The latter are 1 - sum w' (1 - a'^j)/(1 - a').
-    """
-    rates, inner = _inverted(w, a)
-    with np.errstate(under="ignore"):
-        column = (w[:, None] * a[:, None] ** (j - 1)).sum(axis=0)
-        sign = np.where((rates[:, None] < 0) & (j % 2 == 1), -1.0, 1.0)
-        power = sign * np.abs(rates[:, None]) ** j
-        answer = 1 - (inner[:, None] * (1 - power) / (1 - rates[:, None])).sum(axis=0)
-    return column, answer
 
 
 def _inverted(w: Floats, a: Floats) -> tuple[Floats, Floats]:

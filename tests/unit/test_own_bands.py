@@ -242,6 +242,41 @@ def test_norms_of_buffers_in_closed_form(n, times, gap):
     assert _factors._last_square(w, a, n) == pytest.approx(answer @ answer, rel=1e-12)
 
 
+@pytest.mark.parametrize(("n", "count", "gap"), [(1, 1, 1), (9, 3, 3), (50, 9, 6)])
+def test_repeated_columns_are_sums_of_moved_columns(n, count, gap):
+    column = np.random.default_rng(n).integers(0, 2**40, n)
+    moved = [np.concatenate((np.zeros(i * gap, int), column))[:n] for i in range(count)]
+    np.testing.assert_array_equal(_factors.repeated(column, count, gap), sum(moved))
+
+
+@pytest.mark.rest
+@pytest.mark.parametrize(("times", "gap"), [(1, 2**22), (1000, 4000), (2**22, 1)])
+def test_searches_at_the_ends_do_little_work(times, gap):
+    """Evaluations, not seconds: they are few, and none runs over all participations."""
+    found = _factors.buffers_for(2**22, 8, times, gap)
+    assert sum(found.weights) <= 2**20
+    assert min(found.weights) >= 1
+    assert len(_factors._counted(times)[0]) <= 256
+    bands = optimized_bands(2**22, bands=2048, participations=times, separation=gap)
+    plain = matrix_mechanism(
+        "banded", 2**22, bands=2048, participations=times, separation=gap
+    )
+    best = matrix_mechanism(
+        "banded", 2**22, bands=bands, participations=times, separation=gap
+    )
+    assert best.largest_error < plain.largest_error
+
+
+@pytest.mark.parametrize("times", [257, 1000, 10**6])
+def test_a_rule_for_many_participations(times):
+    nodes, share = _factors._counted(times)
+    assert share @ np.ones(len(nodes)) == pytest.approx(times)
+    assert share @ nodes == pytest.approx(times * (times - 1) / 2, rel=1e-5)
+    rate = 1 - 3 / times
+    exact = (1 - rate**times) / (1 - rate)
+    assert share @ rate**nodes == pytest.approx(exact, rel=1e-5)
+
+
 @pytest.mark.rest
 def test_bands_for_a_pattern_overlap_where_it_pays():
     pattern = {"participations": 10, "separation": 50}
