@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fastdp import _validate
 from fastdp.mechanisms import DiscreteGaussian
+from fastdp.tables import _words
+from fastdp.tables._choices import Choices
+from fastdp.tables._column import reach_of
 from fastdp.tables._quantiles import Rank
-from fastdp.tables._release import aligned, reach_of
-
-if TYPE_CHECKING:
-    from fastdp.tables._plan import Plan
+from fastdp.tables._words import aligned
 
 #: State the error bound of a mean for groups of these numbers of records.
 _AT = (100, 1000)
@@ -23,7 +23,7 @@ class Accuracy:
     Made by `Plan.accuracy`.
     """
 
-    def __init__(self, plan: Plan, level: float) -> None:
+    def __init__(self, plan: Choices, level: float) -> None:
         self._plan = plan
         self._level = float(_validate.open_unit("level", level))
 
@@ -113,8 +113,6 @@ class Accuracy:
         return high
 
     def __repr__(self) -> str:
-        from fastdp.tables import _words
-
         lines = [["column", "noise", "std", f"{100 * self._level:g} % within"]]
         for row in self.rows():
             std = "-" if row["std"] is None else f"{row['std']:.4g}"
@@ -126,8 +124,10 @@ class Accuracy:
                 if row["column"] in self._plan._targets:
                     said += " of the rank, at most"
             lines.append([row["column"], row["noise"], std, said])
-        shown = aligned([*lines, ["shown", _words.shown(self._plan, self)]], left=True)
-        return "\n".join([self._plan.cost(), *shown])
+        shown = aligned(
+            [*lines, ["shown", _words.shown(self._plan, self.least_units)]], left=True
+        )
+        return "\n".join([_words.cost(self._plan), *shown])
 
 
 def _name_of(law: Any) -> str:

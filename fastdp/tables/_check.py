@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,12 +11,10 @@ from fastdp.frames._engines import Engine
 from fastdp.frames._recipe import Recipe
 from fastdp.mechanisms._keys import distinct
 from fastdp.tables import _run
+from fastdp.tables._choices import Choices
 from fastdp.tables._memory import Memory
-from fastdp.tables._release import aligned
 from fastdp.tables._unit import Unit
-
-if TYPE_CHECKING:
-    from fastdp.tables._plan import Plan
+from fastdp.tables._words import aligned
 
 #: Limits on groups and records to report in addition to those of the plan.
 _GROUPS = (1, 2, 3, 5)
@@ -43,7 +41,7 @@ class Check:
     """
 
     def __init__(
-        self, plan: Plan, facts: dict[str, int], kept: dict[tuple[int, int], float]
+        self, plan: Choices, facts: dict[str, int], kept: dict[tuple[int, int], float]
     ) -> None:
         self._plan, self.kept = plan, kept
         self.records, self.no_unit = facts["records"], facts["no_unit"]
@@ -83,7 +81,7 @@ class Check:
         return "\n".join(["NOT PRIVATE: exact numbers, for the owner alone", *shown])
 
 
-def check(plan: Plan, source: Any, memory: str | None) -> Check:
+def check(plan: Choices, source: Any, memory: str | None) -> Check:
     """Return the exact numbers of some records."""
     source = _run._in_memory(plan, source, None)
     limits: list[tuple[int, int]] = []
@@ -101,7 +99,7 @@ def check(plan: Plan, source: Any, memory: str | None) -> Check:
     return Check(plan, facts, dict(zip(limits, shares, strict=True)))
 
 
-def _ends(plan: Plan) -> list[tuple[float, float]]:
+def _ends(plan: Choices) -> list[tuple[float, float]]:
     """Return the bounds, or first and last edge, of each column of numbers."""
     edges = {name: (e[0], e[-1]) for name, e in plan._edges.items()}
     ends = {**edges, **plan._bounds}
@@ -109,7 +107,7 @@ def _ends(plan: Plan) -> list[tuple[float, float]]:
 
 
 def _of_sql(
-    plan: Plan, engine: Engine, recipe: Recipe, limits: Sequence[tuple[int, int]]
+    plan: Choices, engine: Engine, recipe: Recipe, limits: Sequence[tuple[int, int]]
 ) -> tuple[dict[str, int], list[float]]:
     numbers = list(zip(plan._numbers, _ends(plan), strict=True))
     (row,) = engine.run(recipe.survey(numbers), "", None).to_pylist()
@@ -119,7 +117,7 @@ def _of_sql(
 
 
 def _of_columns(
-    plan: Plan, engine: Memory, recipe: Recipe, limits: Sequence[tuple[int, int]]
+    plan: Choices, engine: Memory, recipe: Recipe, limits: Sequence[tuple[int, int]]
 ) -> tuple[dict[str, int], list[float]]:
     n = engine._n
     known = {name: there for name, (_, there) in engine._keys.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,11 +15,9 @@ from fastdp.frames._engines import Engine, require_keys
 from fastdp.frames._recipe import DUCKDB, Recipe
 from fastdp.mechanisms import bound_contributions
 from fastdp.mechanisms._keys import distinct, key_column, kind_of_keys
+from fastdp.tables._choices import Choices
+from fastdp.tables._column import moments_of
 from fastdp.tables._quantiles import cells_of, nodes_of
-from fastdp.tables._release import moments_of
-
-if TYPE_CHECKING:
-    from fastdp.tables._plan import Plan
 
 _Array = np.ndarray[Any, Any]
 
@@ -54,7 +52,7 @@ class Memory(Engine):
 
     def __init__(
         self,
-        plan: Plan,
+        plan: Choices,
         source: Mapping[str, Any],
         present: _Array | None = None,
         said: Mapping[str, str] | None = None,

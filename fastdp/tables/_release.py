@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,14 +11,10 @@ from fastdp._validate import Real
 from fastdp.accounting.events import Event
 from fastdp.exceptions import ParameterError
 from fastdp.frames import _kinds, _tables
-from fastdp.mechanisms import Moments
-from fastdp.mechanisms.records._moments_release import MomentsRelease
-from fastdp.tables import _derived
+from fastdp.tables import _derived, _words
+from fastdp.tables._choices import Choices
+from fastdp.tables._column import Column, moments_of
 from fastdp.tables._quantiles import Trees
-
-if TYPE_CHECKING:
-    from fastdp.tables._noise import Noise
-    from fastdp.tables._plan import Plan
 
 _Array = np.ndarray[Any, Any]
 
@@ -34,7 +30,7 @@ class Release:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: Choices,
         keys: dict[str, Any],
         noisy: list[_Array],
         *,
@@ -67,8 +63,8 @@ class Release:
         columns = self._columns(self._level)
         left = len(next(iter(columns.values()))) - _SHOWN
         heads = [str(name) for name in columns]
-        rows = zip(*(_texts(c[:_SHOWN]) for c in columns.values()), strict=True)
-        lines = aligned([heads, *map(list, rows)])
+        rows = zip(*(_words.texts(c[:_SHOWN]) for c in columns.values()), strict=True)
+        lines = _words.aligned([heads, *map(list, rows)])
         return "\n".join(
             [*lines, *([f"... and {left} more groups"] if left > 0 else [])]
         )
@@ -76,8 +72,8 @@ class Release:
     # ---- what it is --------------------------------------------------------------
 
     @property
-    def plan(self) -> Plan:
-        """The plan that was released."""
+    def plan(self) -> Any:
+        """The `Plan` that was released."""
         return self._plan
 
     @property
@@ -109,7 +105,7 @@ class Release:
         """Return the groups in the table's order; without `by`, one empty tuple."""
         if not self._plan.by:
             return [()]
-        return list(zip(*map(_items, self._keys.values()), strict=True))
+        return list(zip(*map(_words.items, self._keys.values()), strict=True))
 
     @property
     def value(self) -> Any:
@@ -412,7 +408,9 @@ class Release:
             small = self.values(numbers[0])
             given = _derived.suppressed(given, self._keys, small, suppress_below)
         if isinstance(self._like, type):
-            named = {n: _items(x) if n in self._keys else x for n, x in given.items()}
+            named = {
+                n: _words.items(x) if n in self._keys else x for n, x in given.items()
+            }
             frame = self._like(named)
             if self._receipts is not None and not isinstance(frame, dict):
                 frame.attrs[_tables.RECEIPTS] = self._receipts
@@ -461,132 +459,3 @@ def _shown_array(column: Any) -> Any:
     if isinstance(column, list):
         return pa.array(column, pa.string())
     return pa.array(column, from_pandas=True)
-
-
-class Column:
-    """The released sums of a column of numbers, and the statistics from them."""
-
-    def __init__(
-        self, plan: Plan, place: int, groups: int, noisy: dict[str, _Array]
-    ) -> None:
-        name = list(plan._asked)[place]
-        self._noise: Noise = plan._noise
-        self._bounds = plan._bounds[name]
-        sums = [noisy.get(f"{sum_}{place}") for sum_ in "nsq"]
-        steps = 2.0**self._noise.bits
-        self._moments: MomentsRelease | None = None
-        if sums[0] is None:  # only the sum was released
-            self._alone = np.asarray(sums[1], np.float64) / steps
-            return
-        rows = np.array([x for x in sums if x is not None], np.float64) / steps
-        self._count: _Array = rows[0]
-        moments = moments_of(self._noise, self._bounds, groups, len(rows) - 1)
-        self._moments = MomentsRelease(moments, rows)
-
-    def values(self, what: str) -> _Array:
-        """Return a statistic of each group."""
-        if self._moments is None:
-            return self._scaled(self._alone)
-        if what == "n":
-            found: _Array = np.rint(self._count).astype(np.int64)
-            return found
-        if what == "sum":
-            return np.asarray(self._moments.sum)
-        value = (
-            self._moments.variance if what == "std" else getattr(self._moments, what)
-        )
-        value = np.sqrt(value) if what == "std" else np.asarray(value)
-        return np.where(np.rint(self._count) < 1, np.nan, value)
-
-    def interval(self, what: str, level: float) -> tuple[_Array, _Array]:
-        """Return the ends of the interval of a statistic of each group."""
-        if self._moments is None:
-            reach = reach_of(self._noise, self._bounds, level)
-            return self._scaled(self._alone - reach), self._scaled(self._alone + reach)
-        if what == "n":  # a whole number: round the ends inward
-            low, high = self._moments.count_interval(level)
-            return np.ceil(low).astype(np.int64), np.maximum(np.floor(high), 0).astype(
-                np.int64
-            )
-        if what == "std":
-            low, high = self._moments.variance_interval(level)
-            return np.sqrt(low), np.sqrt(high)
-        ends: tuple[_Array, _Array]
-        ends = getattr(self._moments, f"{what}_interval")(level)
-        return ends
-
-    def known(self, what: str) -> float | None:
-        """Return the width known before the release; None if there was no bound."""
-        low, high = self._bounds
-        half = high / 2 - low / 2
-        widths = {"mean": 2 * half, "variance": half * half, "std": half}
-        return widths.get(what)
-
-    def _scaled(self, sums: _Array) -> _Array:
-        """Multiply sums by the larger bound; clamp to finite doubles."""
-        low, high = self._bounds
-        with np.errstate(over="ignore"):
-            scaled = sums * max(-low, high)
-        most = np.finfo(np.float64).max
-        found: _Array = np.clip(scaled, -most, most)
-        return found
-
-
-def moments_of(
-    noise: Noise, bounds: tuple[float, float], groups: int | None, moments: int
-) -> Moments:
-    """Return the `Moments` with this noise, for the statistics that it computes."""
-    return Moments(
-        scale=noise.parameter if noise.by_epsilon else None,
-        sigma=None if noise.by_epsilon else noise.parameter,
-        bounds=bounds,
-        moments=moments,
-        groups=groups if groups is None else max(groups, 1),
-    )
-
-
-def reach_of(
-    noise: Noise, bounds: tuple[float, float], level: float, *weights: float
-) -> float:
-    """Return a bound on a weighted sum of noises, in records, that holds at `level`."""
-    found = MomentsRelease(moments_of(noise, bounds, 1, 1), np.zeros((2, 1)))
-    return found._reach(level, *(weights or (1.0,)))
-
-
-# ---- text ------------------------------------------------------------------------
-
-
-def _items(column: Any) -> list[Any]:
-    listed: list[Any]
-    listed = column.to_pylist() if hasattr(column, "to_pylist") else list(column)
-    return listed
-
-
-def _texts(column: Any) -> list[str]:
-    return [_text(item) for item in _items(column)]
-
-
-def _text(item: Any) -> str:
-    if isinstance(item, (float, np.floating)):
-        return "" if item != item else f"{item:.6g}"
-    return "" if item is None else str(item)
-
-
-def aligned(rows: list[list[str]], *, left: bool = False) -> list[str]:
-    """Return rows as aligned lines; the last cell of a short row fills the line."""
-    whole = [row for row in rows if len(row) == len(rows[0])]
-    first = max(len(row[0]) for row in rows)
-    widths = [max(len(row[i]) for row in whole) for i in range(len(rows[0]))]
-    widths[0] = max(widths[0], first)
-    lines = []
-    for row in rows:
-        cells = [
-            cell
-            if len(row) < len(widths) and i == len(row) - 1
-            else cell.ljust(widths[i])
-            if left
-            else cell.rjust(widths[i])
-            for i, cell in enumerate(row)
-        ]
-        lines.append("  ".join(cells).rstrip())
-    return lines

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fastdp._stream import Stream
 from fastdp._validate import Real
 from fastdp.accounting.events import Event
 from fastdp.accounting.events._composite import composed
 from fastdp.exceptions import DTypeError, ParameterError
+from fastdp.frames import _tables
 from fastdp.ledger import Ledger
 from fastdp.ledger._terms import check_name
+from fastdp.tables import _run, _words
 from fastdp.tables._plan import Plan
+from fastdp.tables._release import Release
 from fastdp.tables._unit import Rows, Unit
-
-if TYPE_CHECKING:
-    from fastdp.tables._release import Release
 
 
 class Report:
@@ -93,8 +93,6 @@ class Report:
 
         Each kind of budget is added up by itself; all of them are spent.
         """
-        from fastdp.tables import _words
-
         spent = _words.sum_of(list(self._tables.values()))
         return f"{spent} for one {self.unit.name}"
 
@@ -149,8 +147,6 @@ class Report:
         -------
         That of `event()`, for the tables' unit. Timing class T0.
         """
-        from fastdp.tables import _run
-
         charge = _run.charge_of(ledger, label, budgets, stream)
         return _run.release_together(
             self._tables, self._sources(source), charge, memory, progress, stream
@@ -158,8 +154,6 @@ class Report:
 
     def _sources(self, source: Any) -> dict[str, Any]:
         """Return the source of each table."""
-        from fastdp.frames import _tables
-
         if isinstance(source, dict):
             if {*source} != {*self._tables}:
                 raise ParameterError(

@@ -15,12 +15,15 @@ from fastdp._stream import Stream, check_stream
 from fastdp.accounting.events._composite import composed
 from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.frames import _kinds, _tables
+from fastdp.frames._duckdb import DuckDB
 from fastdp.frames._engines import Engine
 from fastdp.frames._recipe import MOST, Recipe
 from fastdp.frames._release import check_ledger
+from fastdp.frames._spark import Spark
 from fastdp.ledger import Answer, Ledger, _shown, _terms
 from fastdp.ledger._terms import check_names
 from fastdp.tables import _memory
+from fastdp.tables._choices import Choices
 from fastdp.tables._memory import Memory
 from fastdp.tables._quantiles import nodes_of
 from fastdp.tables._release import Release
@@ -28,8 +31,6 @@ from fastdp.tables._unit import Unit
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from fastdp.tables._plan import Plan
 
 _Array = np.ndarray[Any, Any]
 
@@ -54,7 +55,7 @@ def charge_of(
 
 
 def release(
-    plan: Plan,
+    plan: Choices,
     source: Any,
     charge: Charge | None,
     memory: str | None,
@@ -87,7 +88,7 @@ def release(
 
 
 def release_together(
-    plans: Mapping[str, Plan],
+    plans: Mapping[str, Choices],
     sources: Mapping[str, Any],
     charge: Charge | None,
     memory: str | None,
@@ -147,7 +148,7 @@ def release_together(
 
 
 def _require_covered(
-    ledger: Ledger, label: str, budgets: tuple[str, ...], plans: Sequence[Plan]
+    ledger: Ledger, label: str, budgets: tuple[str, ...], plans: Sequence[Choices]
 ) -> bool:
     """Refuse tables that the budgets do not cover; tell if an answer is stored."""
     stored = ledger._answers(label)
@@ -164,14 +165,14 @@ def _share_of(
     return None if progress is None else lambda share: progress((done + share) / of)
 
 
-def _no_totals(plan: Plan, engine: Engine, recipe: Recipe, salt: str) -> Totals:
+def _no_totals(plan: Choices, engine: Engine, recipe: Recipe, salt: str) -> Totals:
     """Return totals of no records: a stored answer's terms depend on types alone."""
     none = replace(recipe, source=engine.empty(_read(plan)))
     return Totals(plan, engine.exact(none, salt, None))
 
 
 def _released(
-    plan: Plan,
+    plan: Choices,
     source: Any,
     table: tuple[dict[str, Any], list[_Array]],
     answer: Answer | None = None,
@@ -190,7 +191,7 @@ def _released(
     )
 
 
-def _in_memory(plan: Plan, source: Any, stream: Stream | None) -> Any:
+def _in_memory(plan: Choices, source: Any, stream: Stream | None) -> Any:
     """Return columns in memory as an engine, and any other source unchanged."""
     if isinstance(source, Mapping):
         return Memory(plan, source, stream=stream)
@@ -198,7 +199,7 @@ def _in_memory(plan: Plan, source: Any, stream: Stream | None) -> Any:
 
 
 def engine_of(
-    plan: Plan,
+    plan: Choices,
     source: Any,
     memory: str | None,
     progress: Callable[[float], object] | None,
@@ -209,17 +210,13 @@ def engine_of(
             raise ParameterError("memory and progress must be left out for columns")
         return source
     if not _tables.is_spark(source):
-        from fastdp.frames._duckdb import DuckDB
-
         return DuckDB(source, memory, _read(plan), plan._numbers)
     if memory is not None or progress is not None:
         raise ParameterError("memory and progress must be left out on Spark")
-    from fastdp.frames._spark import Spark
-
     return Spark(source, _read(plan))
 
 
-def _read(plan: Plan) -> list[str]:
+def _read(plan: Choices) -> list[str]:
     """Return the columns that a plan reads."""
     units = [plan.unit.column] if isinstance(plan.unit, Unit) else []
     return [*plan.by, *plan._numbers, *units]
@@ -235,7 +232,7 @@ def _salt(label: str | None, stream: Stream | None) -> str:
     return fdp_random.bytes(32, stream=stream).hex()
 
 
-def _asked(plan: Plan, totals: Totals, recipe: Recipe, most: int) -> dict[str, Any]:
+def _asked(plan: Choices, totals: Totals, recipe: Recipe, most: int) -> dict[str, Any]:
     """Return the arguments of `Ledger.table` for a table, without label and budgets."""
     unlisted = plan._noise.unlisted
     # A ledger stores at most 64 MiB.
@@ -259,7 +256,7 @@ class Totals:
     Public groups are shown in the order in which they were given.
     """
 
-    def __init__(self, plan: Plan, exact: pa.Table | dict[str, _Array]) -> None:
+    def __init__(self, plan: Choices, exact: pa.Table | dict[str, _Array]) -> None:
         self._plan = plan
         self._names = list(plan.by) or ["group"]
         self._sums: dict[str, _Array] = {}
@@ -349,7 +346,7 @@ class Totals:
         return dict(zip(self._plan.by, keys.values(), strict=False)), noisy
 
 
-def _by_cell(plan: Plan, rows: pa.Table) -> tuple[pa.Table, dict[str, _Array]]:
+def _by_cell(plan: Choices, rows: pa.Table) -> tuple[pa.Table, dict[str, _Array]]:
     """Return the rows of groups, and the tree nodes from the rows of their cells.
 
     `rows` is sorted by group and tree: a group's own row comes before its cells.

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
 
 from fastdp import _validate
+from fastdp.tables._choices import Choices
 from fastdp.tables._parameters import count_of
 from fastdp.tables._unit import Unit
 
-if TYPE_CHECKING:
-    from fastdp.tables._accuracy import Accuracy
-    from fastdp.tables._plan import Plan
+
+def cost(plan: Choices) -> str:
+    """Return the given budget, the unit that it protects, and what is kept of one."""
+    return f"{sum_of([plan])} for one {plan.unit.name}{kept(plan)}"
 
 
-def guarantee(plan: Plan) -> str:
-    """Return the budget as it was given: "epsilon 1 and delta 1e-06"."""
-    return sum_of([plan])
-
-
-def sum_of(plans: Sequence[Plan]) -> str:
+def sum_of(plans: Sequence[Choices]) -> str:
     """Return the budgets of plans, each kind added up."""
     said = []
     for name in ("epsilon", "rho", "delta"):
@@ -34,7 +33,7 @@ def sum_of(plans: Sequence[Plan]) -> str:
     return " and ".join(said)
 
 
-def kept(plan: Plan) -> str:
+def kept(plan: Choices) -> str:
     """Return how many records of a unit count; empty if the unit is a row."""
     if not isinstance(plan.unit, Unit):
         return ""
@@ -45,20 +44,20 @@ def kept(plan: Plan) -> str:
     return f", of which {most} are kept"
 
 
-def shown(plan: Plan, accuracy: Accuracy) -> str:
+def shown(plan: Choices, least_units: Callable[[float], int | None]) -> str:
     """Return which groups are shown."""
     if not plan.by:
         return "one row, of all records"
     if plan._keys is not None:
         return f"all {_so_many(count_of(plan._keys), 'group')} that are listed"
-    half, most = (accuracy.least_units(p) for p in (0.5, 0.95))
+    half, most = map(least_units, (0.5, 0.95))
     own = plan._noise.threshold
     named = plan.unit.name if own is None or own.total == "units" else "record"
     return f"groups of {half} {named}s with probability 1/2, of {most} with 0.95"
 
 
-def described(plan: Plan) -> str:
-    """Return the sentences of `Plan.describe`."""
+def described(plan: Choices, rows: Sequence[dict[str, Any]]) -> str:
+    """Return the sentences of `Plan.describe`, from the rows of its `Accuracy`."""
     said = {"count": "number of records", "units": f"number of {plan.unit.name}s"}
     statistics = [said[name] for name in plan._counts]
     for name, asked in plan._asked.items():
@@ -84,7 +83,7 @@ def described(plan: Plan) -> str:
     one = f"one {plan.unit.name}, added or removed"
     if isinstance(plan.unit, Unit):
         one += " with all records"
-    sentences.append(f"Released with {notion} ({guarantee(plan)}) for {one}.")
+    sentences.append(f"Released with {notion} ({sum_of([plan])}) for {one}.")
     if isinstance(plan.unit, Unit):
         groups, records = plan._kept
         most = f"at most {_so_many(records, 'record')}"
@@ -102,7 +101,7 @@ def described(plan: Plan) -> str:
         )
     law = "Laplace" if plan._noise.by_epsilon else "Gaussian"
     stds = []
-    for row in plan.accuracy().rows():
+    for row in rows:
         if row["std"] is not None:
             of = "the rank of " * (row["column"] in plan._targets)
             stds.append(f"{row['std']:.4g} of {of}{row['column']}")
@@ -128,3 +127,42 @@ def _number(value: object) -> str:
         return f"{value:,}" if value >= 10_000 else str(value)
     number = float(value)  # type: ignore[arg-type]
     return f"{number:,.12g}"
+
+
+# ---- cells ---------------------------------------------------------------------
+
+
+def items(column: Any) -> list[Any]:
+    listed: list[Any]
+    listed = column.to_pylist() if hasattr(column, "to_pylist") else list(column)
+    return listed
+
+
+def texts(column: Any) -> list[str]:
+    return [_text(item) for item in items(column)]
+
+
+def _text(item: Any) -> str:
+    if isinstance(item, (float, np.floating)):
+        return "" if item != item else f"{item:.6g}"
+    return "" if item is None else str(item)
+
+
+def aligned(rows: list[list[str]], *, left: bool = False) -> list[str]:
+    """Return rows as aligned lines; the last cell of a short row fills the line."""
+    whole = [row for row in rows if len(row) == len(rows[0])]
+    first = max(len(row[0]) for row in rows)
+    widths = [max(len(row[i]) for row in whole) for i in range(len(rows[0]))]
+    widths[0] = max(widths[0], first)
+    lines = []
+    for row in rows:
+        cells = [
+            cell
+            if len(row) < len(widths) and i == len(row) - 1
+            else cell.ljust(widths[i])
+            if left
+            else cell.rjust(widths[i])
+            for i, cell in enumerate(row)
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return lines

@@ -346,8 +346,6 @@ def test_the_wing_has_floors():
 #: Modules that import each other, at least for types. None may join them.
 IN_CIRCLES = {
     *("cli._ledgered", "cli._tables"),
-    *("tables._accuracy", "tables._check", "tables._memory", "tables._plan"),
-    *("tables._release", "tables._run", "tables._words"),
 }
 
 

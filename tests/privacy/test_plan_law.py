@@ -208,7 +208,7 @@ def of_one(patch: pytest.MonkeyPatch) -> None:
     def wrong(self: Any, budget: Any, kept: Any, **words: Any) -> None:
         init(self, budget, (1, kept[1]), **words)
 
-    patch.setattr(_plan.Noise, "__init__", wrong)
+    patch.setattr(_noise.Noise, "__init__", wrong)
 
 
 def unbounded(patch: pytest.MonkeyPatch) -> None:
