@@ -1,10 +1,10 @@
 """Privacy accounting: events, and the guarantees that follow from them.
 
-Pure Python over numpy and scipy; usable without the compiled core. The accountants
-that compute most are loaded on first use.
+Pure Python over numpy and scipy; usable without the compiled core. The largest
+accountants are loaded on first use.
 
-Every function refuses a parameter of the wrong type with DTypeError, and one out of its
-domain with ParameterError. Docstrings name what else can fail.
+Every function raises DTypeError for a parameter of the wrong type and ParameterError
+for a parameter out of its domain. Docstrings name the other errors.
 """
 
 from typing import TYPE_CHECKING

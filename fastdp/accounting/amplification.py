@@ -1,9 +1,9 @@
 """Amplification: what shuffling and iteration add to a mechanism's privacy.
 
-Every theorem has conditions. They are arguments here and checked, or the function's
-Privacy section states them if no argument can express them. The proofs are in
-docs/proofs/amplification.md. Sampling is an event of its own (`PoissonSampledEvent`
-and others), which accountants and `event_epsilon` amplify.
+Every theorem has conditions. A condition is an argument that is checked, or is stated
+in the function's Privacy section if no argument can express it. The proofs are in
+docs/proofs/amplification.md. Sampling is an event of its own (`PoissonSampledEvent` and
+others), which accountants and `event_epsilon` amplify.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def shuffled_log_delta(
     categories: int | None = None,
     local_delta: Real = 0,
 ) -> float:
-    """Return ln of `shuffled_delta`, which reaches far below the least double.
+    """Return ln of `shuffled_delta`, also far below the smallest double.
 
     Parameters
     ----------
@@ -92,13 +92,13 @@ def shuffled_delta(
     epsilon : int, float, Fraction or Decimal
         >= 0.
     categories : int, optional
-        If the randomizer is k-ary randomized response (truth with probability
-        e^local_epsilon/(e^local_epsilon + k - 1), else each other category alike): its
-        k >= 2, which gives a smaller delta. None holds for any randomizer.
+        The k >= 2 of k-ary randomized response (truth with probability
+        e^local_epsilon/(e^local_epsilon + k - 1), otherwise a uniform other category),
+        which gives a smaller delta. None is valid for any randomizer.
     local_delta : int, float, Fraction or Decimal
         Delta of one report, >= 0 and < 1: its guarantee is (local_epsilon,
-        local_delta). Only where `categories` is None. The central delta is at least
-        about clients e^-local_epsilon times as large.
+        local_delta). Only with `categories` None. The central delta is at least about
+        clients e^-local_epsilon times `local_delta`.
 
     Returns
     -------
@@ -107,19 +107,19 @@ def shuffled_delta(
 
     Privacy
     -------
-    Central differential privacy of the multiset of reports, for datasets in which one
-    client's value is replaced by another (`NeighboringRelation.REPLACE_ONE`), in both
-    directions: the pair is symmetric. Conditions: all clients run the same randomizer,
-    each report has the stated local guarantee, and whoever sees the reports cannot link
-    any to its sender (an exactly uniform shuffle, or counts alone). `clients` must
-    count honest reports only: clients that collude hide nobody.
+    Central differential privacy of the multiset of reports, for datasets that differ in
+    one client's value (`NeighboringRelation.REPLACE_ONE`), in both directions: the pair
+    is symmetric. Conditions: all clients run the same randomizer, each report has the
+    stated local guarantee, and nobody who sees the reports can link a report to its
+    sender (an exactly uniform shuffle, or only counts). `clients` must count only
+    honest reports: clients that collude hide nobody.
 
     Notes
     -----
-    For any randomizer the bound is that of clones (Feldman, McMillan, Talwar 2021);
-    the sharper rate 2/(e^epsilon0 + 1) that was published later holds for some
-    randomizers only (its authors' erratum), and is used for binary response alone.
-    For k-ary response the reports that hide others are uniform on all categories.
+    For any randomizer the bound is by clones (Feldman, McMillan, Talwar 2021). The
+    sharper rate 2/(e^epsilon0 + 1), published later, holds only for some randomizers
+    (its authors' erratum) and is used only for binary response. For k-ary response, the
+    reports that hide other reports are uniform on all categories.
 
     References
     ----------
@@ -160,7 +160,7 @@ def shuffled_epsilon(
     local_epsilon, clients, categories, local_delta
         As for `shuffled_delta`.
     delta : int, float, Fraction or Decimal
-        >= `local_delta` and < 1; there it is the local epsilon.
+        >= `local_delta` and < 1; at `local_delta` the result is the local epsilon.
 
     Examples
     --------
@@ -182,10 +182,10 @@ def shuffled_epsilon(
 def shuffled_epsilon_bounds(
     *, local_epsilon: Real, clients: int, delta: Real, categories: int | None = None
 ) -> tuple[float, float]:
-    """Return bounds from below and above of the theorem's exact epsilon.
+    """Return a lower and an upper bound on the theorem's exact epsilon.
 
-    The upper one is `shuffled_epsilon`. The lower one says how much the numerics can
-    have added; the mechanism itself may be more private than the theorem shows.
+    The upper bound is `shuffled_epsilon`. The lower bound shows how much numerical
+    error can have added; the mechanism may be more private than the theorem states.
 
     Parameters
     ----------
@@ -275,7 +275,7 @@ def shuffled_closed_form_epsilon(
 def shuffled_local_epsilon(
     *, epsilon: Real, delta: Real, clients: int, categories: int | None = None
 ) -> float:
-    """Return the largest local epsilon whose shuffled reports meet a central target.
+    """Return the largest local epsilon that meets a central target after a shuffle.
 
     Parameters
     ----------
@@ -320,7 +320,7 @@ def shuffled_local_epsilon(
 def shuffled_clients(
     *, epsilon: Real, delta: Real, local_epsilon: Real, categories: int | None = None
 ) -> int:
-    """Return the least number of clients whose shuffled reports meet a central target.
+    """Return the least number of clients that meets a central target after a shuffle.
 
     Parameters
     ----------
@@ -380,16 +380,16 @@ def shuffled_event(
 ) -> TradeOffEvent:
     """Return the event of one shuffled round, for composition with others.
 
-    A piecewise linear lower bound of the trade-off function, from the deltas at
-    `points` epsilons. Rounds with the same clients compose in accountants that take
-    such events, and groups of clients follow from it.
+    The event is a piecewise linear lower bound on the trade-off function, from the
+    deltas at `points` epsilons. Accountants that accept such events compose rounds with
+    the same clients, and guarantees for groups of clients follow from it.
 
     Parameters
     ----------
     local_epsilon, clients, categories, local_delta
         As for `shuffled_delta`.
     points : int
-        Number of epsilons, 2 ... 1000; more are closer to the pair's own function.
+        Number of epsilons, 2 ... 1000; more points are closer to the exact function.
 
     Returns
     -------
@@ -424,7 +424,7 @@ def _trade_off(
 ) -> tuple[tuple[Fraction, ...], tuple[Fraction, ...]]:
     """Return the knots of the largest of 1 - delta - e^epsilon x and its mirror.
 
-    The lines come with increasing epsilon, the first with 0.
+    The lines are in increasing order of epsilon, starting at 0.
     """
     hull: list[_Line] = []
     for epsilon, delta in lines:

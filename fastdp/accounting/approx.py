@@ -1,8 +1,8 @@
 """(epsilon, delta) guarantees: basic, advanced and optimal composition.
 
 Optimal composition is exact for (epsilon, delta) pairs: no better bound follows from
-the pairs alone. The others are older bounds in closed form, which are never smaller.
-Proofs are in docs/proofs/accounting.md, section 5.
+the pairs alone. The other functions are older bounds in closed form, which are never
+smaller. Proofs are in docs/proofs/accounting.md, section 5.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ def basic_composition(pairs: Iterable[tuple[Real, Real]]) -> tuple[Fraction, Fra
 def advanced_composition(*, epsilon: Real, count: int, slack: Real) -> float:
     """Return epsilon of `count` mechanisms by advanced composition, rounded up.
 
-    epsilon sqrt(2 count ln(1/slack)) + count epsilon (e^epsilon - 1), but not above
-    count * epsilon; delta is `count` times that of one, plus `slack`.
+    epsilon sqrt(2 count ln(1/slack)) + count epsilon (e^epsilon - 1), capped at count *
+    epsilon; the total delta is `count` times the delta of one mechanism, plus `slack`.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def advanced_composition(*, epsilon: Real, count: int, slack: Real) -> float:
     count : int
         Number of mechanisms, >= 1.
     slack : int, float, Fraction or Decimal
-        The part of delta that this spends, > 0 and < 1.
+        The part of delta used by this theorem, > 0 and < 1.
 
     References
     ----------
@@ -115,7 +115,7 @@ def kairouz_composition(epsilons: Mapping[Fraction, int], *, slack: Real) -> flo
     Parameters
     ----------
     epsilons : mapping of Fraction to int
-        Each epsilon >= 0 with how often it occurs.
+        Each epsilon >= 0 with its number of occurrences.
     slack : int, float, Fraction or Decimal
         > 0 and < 1.
 
@@ -158,7 +158,7 @@ def _up(value: Decimal) -> float:
 
 @dataclass(frozen=True)
 class _Pairs:
-    """How often each epsilon and each delta > 0 occur."""
+    """Number of occurrences of each epsilon and of each delta > 0."""
 
     epsilons: Mapping[Fraction, int] = field(default_factory=dict)
     deltas: Mapping[Fraction, int] = field(default_factory=dict)
@@ -167,11 +167,11 @@ class _Pairs:
 class ApproximateAccountant(Accountant[_Pairs]):
     """Composes (epsilon, delta) guarantees optimally.
 
-    Equal epsilons are composed exactly for any count, and so are different ones that
-    are multiples of one number, or few; for up to a hundred others epsilon is above
-    the optimum by less than a part in 10^4, for up to a thousand by less than one in
-    40. What else is known of a mechanism than its epsilon and delta is not used: an
-    accountant that knows more gives less.
+    Equal epsilons are composed exactly for any count, and so are different epsilons
+    that are multiples of one number, or few. For up to a hundred other epsilons the
+    result exceeds the optimum by less than one part in 10^4, for up to a thousand by
+    less than one part in 40. Only the epsilon and delta of a mechanism are used: an
+    accountant that knows more about it gives a smaller epsilon.
 
     Parameters
     ----------
@@ -235,7 +235,7 @@ class ApproximateAccountant(Accountant[_Pairs]):
 
 
 class _Responses:
-    """The profile of randomized responses, each with how often it occurs, from above.
+    """Upper bound on the profile of counted randomized responses.
 
     If an epsilon is too large for the engine, its loss counts as certain; if it is too
     small, it is raised. Both give a larger bound.

@@ -98,11 +98,12 @@ def pure_epsilon(*, sensitivity: Real, scale: Real) -> Fraction:
 def discrete_laplace_log_delta(
     *, epsilon: Real, sensitivity: Real, scale: Real
 ) -> float:
-    """Return ln of the exact delta(epsilon) of discrete Laplace noise, rounded up.
+    """Return ln delta(epsilon) of discrete Laplace noise, exact and rounded up.
 
-    Holds for any number of coordinates under an L1 `sensitivity`: one coordinate
-    moved by all of it is the worst case. -inf from the pure epsilon on. Integer
-    answers move by integers, so the sensitivity is rounded down, but not below 1.
+    It holds for any number of coordinates under an L1 `sensitivity`; the worst case
+    changes one coordinate by the whole sensitivity. The result is -inf from the pure
+    epsilon on. Integer answers change by integers, so the sensitivity is rounded down,
+    but not below 1.
 
     Parameters
     ----------
@@ -149,9 +150,9 @@ def discrete_laplace_epsilon(*, delta: Real, sensitivity: Real, scale: Real) -> 
 def discrete_laplace_rho(*, sensitivity: Real, scale: Real) -> float:
     """Return the exact rho of discrete Laplace noise under zCDP, rounded up.
 
-    rho = a (s - 2 q (1 - q^s)/(1 - q^2)) with a = 1/scale, q = exp(-a), s the L1
-    sensitivity rounded down to an integer (not below 1). This exceeds the
-    continuous law's epsilon + exp(-epsilon) - 1, which is no bound here.
+    rho = a (s - 2 q (1 - q^s)/(1 - q^2)) with a = 1/scale, q = exp(-a), and s the L1
+    sensitivity rounded down to an integer (at least 1). It exceeds the continuous law's
+    epsilon + exp(-epsilon) - 1, which is not a bound here.
     """
     return _laplace.rho(
         _validate.positive("sensitivity", sensitivity),
@@ -179,10 +180,10 @@ def laplace_rho(*, sensitivity: Real, scale: Real) -> float:
 def truncated_laplace_delta(
     *, epsilon: Real, sensitivity: Real, scale: Real, bound: int
 ) -> float:
-    """Return delta of discrete Laplace noise redrawn while outside {-bound..bound}.
+    """Return delta of discrete Laplace noise redrawn until it is in {-bound..bound}.
 
-    The exact probability of the sensitivity's largest outcomes, rounded up; it
-    holds at epsilon >= sensitivity/scale, for any number of coordinates.
+    With s the sensitivity, it is the exact probability of the s largest outcomes,
+    rounded up. It holds at epsilon >= sensitivity/scale, for any number of coordinates.
 
     Parameters
     ----------
@@ -229,8 +230,8 @@ def gaussian_rho(*, sensitivity: Real, sigma: Real) -> Fraction:
 def gaussian_log_delta(*, epsilon: Real, sensitivity: Real, sigma: Real) -> float:
     """Return ln delta(epsilon) of continuous Gaussian noise, rounded up.
 
-    The analytic profile (Balle and Wang 2018, Theorem 8); exact up to 1e-12. It is
-    not a bound for the discrete law.
+    It is the analytic profile (Balle and Wang 2018, Theorem 8), exact up to 1e-12. It
+    is not a bound for the discrete law.
 
     Parameters
     ----------
@@ -272,13 +273,13 @@ def gaussian_epsilon(*, delta: Real, sensitivity: Real, sigma: Real) -> float:
 def discrete_gaussian_log_delta(
     *, epsilon: Real, sensitivity: Real, sigma: Real, coordinates: int | None = None
 ) -> float:
-    """Return an upper bound of ln delta(epsilon) of discrete Gaussian noise.
+    """Return an upper bound on ln delta(epsilon) of discrete Gaussian noise.
 
-    Exact (up to 1e-11) when one coordinate moves and sigma is below some thousand,
-    and for squared sensitivities up to 16 with sigma < 8; otherwise the analytic
-    profile plus a proved allowance, or the best conversion from zCDP. Integer
-    answers move by integer vectors: the squared sensitivity is rounded down, but
-    not below 1, and up if it is less than 2**-20 below an integer (`math.sqrt(3)`).
+    It is exact (up to 1e-11) if one coordinate changes and sigma is below a few
+    thousand, and for squared sensitivities up to 16 with sigma < 8. Otherwise it is the
+    analytic profile plus a proved allowance, or the best conversion from zCDP. Integer
+    answers change by integer vectors: the squared sensitivity is rounded down (to at
+    least 1), or up if it is less than 2**-20 below an integer (`math.sqrt(3)`).
 
     Parameters
     ----------
@@ -288,7 +289,7 @@ def discrete_gaussian_log_delta(
         L2 sensitivity over all coordinates and parameter of the law, > 0, in units
         of the lattice.
     coordinates : int, optional
-        Most coordinates that one individual can move; None when not known.
+        Maximum number of coordinates that one individual can change; None if unknown.
     """
     return _discrete_gaussian.log_delta(
         capped_epsilon(epsilon),
@@ -301,7 +302,7 @@ def discrete_gaussian_log_delta(
 def discrete_gaussian_delta(
     *, epsilon: Real, sensitivity: Real, sigma: Real, coordinates: int | None = None
 ) -> float:
-    """Return a bound of delta(epsilon) of discrete Gaussian noise (see log form)."""
+    """Return a bound on delta(epsilon) of discrete Gaussian noise (see log form)."""
     return exp_up(
         discrete_gaussian_log_delta(
             epsilon=epsilon,
@@ -355,15 +356,16 @@ def rho_of_pure(epsilon: Fraction) -> Fraction:
 
 
 def least_rho(rho: float, epsilon: Fraction) -> Fraction:
-    """Return the smaller of a rho (which may be inf) and that of a pure epsilon."""
+    """Return the smaller of a rho (which may be inf) and a pure epsilon's rho."""
     return min(Fraction(rho), epsilon) if rho < math.inf else epsilon
 
 
 def pure_to_mu(epsilon: Real) -> float:
     """Return mu of the Gaussian privacy that pure epsilon implies, rounded up.
 
-    -2 Phi^-1(1/(1 + e^epsilon)), the least: there the two trade-off functions touch,
-    and each half of the Gaussian one lies below its chord, which is the pure one.
+    -2 Phi^-1(1/(1 + e^epsilon)) is the least such mu: the two trade-off functions touch
+    there, and each half of the Gaussian function lies below its chord, which is the
+    pure function.
     """
     e = _validate.nonnegative("epsilon", epsilon)
     # Phi(-x) <= exp(-x^2/2)/2 and 1/(1 + e^epsilon) >= exp(-epsilon)/2.
@@ -413,7 +415,7 @@ def zcdp_epsilon(*, delta: Real, rho: Real) -> float:
 def zcdp_to_rho(*, epsilon: Real, delta: Real) -> float:
     """Return the largest rho that implies (epsilon, delta), rounded down.
 
-    0.0 when it is below 1e-100.
+    It is 0.0 if that rho is below 1e-100.
     """
     e = capped_epsilon(epsilon)
     target = log_down(_validate.open_unit("delta", delta))
@@ -472,9 +474,9 @@ def _coordinates(coordinates: int | None) -> int | None:
 def invert(
     log_delta: Callable[[Fraction], float], delta: Fraction, high: float
 ) -> float:
-    """Return an epsilon in [0, high] where log_delta was checked, or high itself.
+    """Return an epsilon in [0, high] at which log_delta was checked, or `high`.
 
-    `high` must be known to meet delta by another argument.
+    Another argument must show that `high` meets delta.
     """
     target = log_down(delta)
 

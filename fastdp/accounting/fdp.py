@@ -1,11 +1,9 @@
 """f-differential privacy: trade-off functions, and exact Gaussian accounting.
 
 The trade-off function of two laws gives, for each false-positive rate x of a test
-between them, the least false-negative rate f(x). A mechanism is f-private when no test
-between neighboring datasets does better than f, in either order.
-
-Everything computed here lies on or below the truth: less privacy is claimed than
-holds.
+between them, the least false-negative rate f(x). A mechanism is f-private if no test
+between neighboring datasets is better than f, in either order. Every function computed
+here is on or below the true one: it never claims more privacy than holds.
 """
 
 from __future__ import annotations
@@ -74,7 +72,8 @@ def gdp_log_delta(*, epsilon: npt.ArrayLike, mu: npt.ArrayLike) -> Floats:
     Returns
     -------
     ndarray of float64
-        Absolute excess below 2e-12 max(1, |ln delta|) where epsilon/mu is below 100.
+        The absolute excess is below 2e-12 max(1, |ln delta|) if epsilon/mu is below
+        100.
 
     References
     ----------
@@ -93,7 +92,7 @@ def gdp_log_delta(*, epsilon: npt.ArrayLike, mu: npt.ArrayLike) -> Floats:
 def _profile_arguments(
     epsilon: npt.ArrayLike, mu: npt.ArrayLike
 ) -> tuple[Floats, Floats, tuple[int, ...]]:
-    """Return flat epsilons, as many mu or one, and the shape of the result."""
+    """Return flat epsilons, mu (one or one for each epsilon) and the result's shape."""
     e, m = reals("epsilon", epsilon), reals("mu", mu)
     _check_mu(m)
     if e.size and not (e.min() >= 0 and e.max() < np.inf):  # also refuses NaN
@@ -150,14 +149,16 @@ def compose_trade_offs(
 ) -> PiecewiseTradeOff | GaussianTradeOff | ApproximateTradeOff:
     """Return the tensor product: the function of the composed mechanisms.
 
-    Gaussian functions are composed exactly; others by sums of losses in cells, which
-    are split so that the laws are easier to distinguish: the result is on or below the
-    truth, closer for few steps than for thousands.
+    Gaussian functions are composed exactly. Other functions are composed by sums of
+    losses in cells, which are split so that the laws become easier to distinguish: the
+    result is on or below the true function, and closer for few steps than for
+    thousands.
 
     Parameters
     ----------
     functions : list of (TradeOffFunction, int)
-        The functions and how often each is composed; all for one order of the laws.
+        Functions with the number of times that each is composed, all for one order of
+        the laws.
 
     Returns
     -------
@@ -201,8 +202,8 @@ def compose_trade_offs(
 class GDPAccountant(Accountant[Fraction]):
     """Exact accounting of Gaussian mechanisms: mu is the root of the sum of squares.
 
-    Takes continuous Gaussian noise, stated Gaussian privacy, and groups under these.
-    Discrete Gaussian noise has no mu that follows from its sigma, and is refused.
+    It accepts continuous Gaussian noise, stated Gaussian privacy, and groups of these.
+    No mu follows from the sigma of discrete Gaussian noise, which is refused.
 
     Parameters
     ----------
@@ -278,8 +279,8 @@ class GDPAccountant(Accountant[Fraction]):
 def trade_off_of(event: Event) -> TradeOffFunction:
     """Return a trade-off function on or below that of one event.
 
-    For sampled events it is that of one order of the datasets, the sample without the
-    record first; the other order has the inverse.
+    For sampled events the function is for one order of the datasets: first the sample
+    without the record. The other order has the inverse function.
 
     Parameters
     ----------
@@ -300,7 +301,7 @@ _WIDE = 1e-6
 
 @dataclass(frozen=True)
 class _Product:
-    """The composed losses: Gaussian parts by their squares, others by event."""
+    """Composed losses: the sum of squared Gaussian parts, and the other events."""
 
     losses: State = field(default_factory=State)
     square: Fraction = Fraction(0)
@@ -321,7 +322,7 @@ class _Product:
 
 
 class FDPAccountant(Accountant[_Product]):
-    """Composes events that have a trade-off function, which can be read at the end.
+    """Composes events with trade-off functions; the composed function can be read.
 
     `epsilon` and `delta` are read from the privacy losses, as by `PLDAccountant`, which
     bounds them from below as well; if those bounds are wide, the trade-off function is
@@ -350,8 +351,9 @@ class FDPAccountant(Accountant[_Product]):
     def trade_off(self) -> TradeOffFunction:
         """Return the composition's function, for one order of the datasets.
 
-        By `compose_trade_offs`: exact for Gaussian noise and closest for few steps.
-        For more than thousands, `PLDAccountant.trade_off(symmetric=False)` is closer.
+        It comes from `compose_trade_offs`: exact for Gaussian noise and close for few
+        steps. For thousands of steps, `PLDAccountant.trade_off(symmetric=False)` is
+        closer.
         """
         state = self._snapshot()[0]
         return _composed(state.square, state.counts)

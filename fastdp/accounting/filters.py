@@ -1,9 +1,9 @@
 """Filters: budgets for events that are chosen after seeing earlier answers.
 
-A filter fixes a budget in advance and refuses an event that would exceed it. What was
-spent then meets the budget's guarantee, even if every event was chosen after seeing
-all earlier answers. An accountant's epsilon, read to decide when to stop, has no such
-guarantee. (docs/proofs/accounting.md, section 6.)
+A filter fixes a budget in advance and refuses an event that would exceed it. All events
+together then meet the budget's guarantee, even if every event was chosen after seeing
+all earlier answers. An accountant's epsilon has no such guarantee if it is read to
+decide when to stop. (docs/proofs/accounting.md, section 6.)
 """
 
 from __future__ import annotations
@@ -47,18 +47,18 @@ Spent = TypeVar("Spent")
 
 
 class PrivacyFilter(Record[Spent], Generic[Spent]):
-    """Base of all filters: spends atomically, or refuses and changes nothing."""
+    """Base of all filters: spend atomically, or refuse and change nothing."""
 
     #: The events that the notion can charge, in words.
     _TAKES: ClassVar[str] = "its events"
 
     def spend(self, event: Event | HasEvent, count: float = 1) -> Self:
-        """Take `count` times `event` from the budget; call it before the release.
+        """Take `count` times `event` from the budget; call this before the release.
 
         Parameters
         ----------
         event : Event or mechanism
-            The event to come; for a mechanism, its `event()`.
+            The event of the next release; for a mechanism, its `event()`.
         count : int
             Number of times, >= 0; 0 adds nothing. 1e4 counts as an int.
 
@@ -70,8 +70,8 @@ class PrivacyFilter(Record[Spent], Generic[Spent]):
         Raises
         ------
         UnsupportedEventError
-            The filter's notion has no bound for the event, or its neighboring
-            relation or group size differs from that of the events before.
+            The filter's notion has no bound for the event, or its neighboring relation
+            or group size differs from the earlier events'.
         BudgetExceededError
             The budget does not cover the event, or the filter was made by another
             process: nothing has been spent.
@@ -99,7 +99,7 @@ class PrivacyFilter(Record[Spent], Generic[Spent]):
             )
 
     def _refused(self, event: Event) -> UnsupportedEventError:
-        """Return the error for an event of another notion, and what to use."""
+        """Return the error for an event of another notion, naming the filter to use."""
         facts, other = (
             facts_of(event),
             "for repetitions of one event use DeclaredFilter",
@@ -118,7 +118,7 @@ class PrivacyFilter(Record[Spent], Generic[Spent]):
 
     @abc.abstractmethod
     def _within(self, state: Spent) -> bool:
-        """Return whether the budget covers what would have been spent."""
+        """Return whether the budget covers the spending of this state."""
 
     @abc.abstractmethod
     def _budget(self) -> str:
@@ -126,15 +126,15 @@ class PrivacyFilter(Record[Spent], Generic[Spent]):
 
     @abc.abstractmethod
     def _left(self) -> str:
-        """Return what is left of the budget, as a decimal."""
+        """Return the rest of the budget as a decimal."""
 
     @abc.abstractmethod
     def _shortage(self, state: Spent) -> str:
-        """Return what was requested and what is left, for a state that exceeds it."""
+        """Return the requested and the remaining budget for a state that exceeds it."""
 
 
 def _decimal(value: Fraction, rounding: str = ROUND_FLOOR) -> str:
-    """Return at most 12 digits: a remainder is rounded down, a cost up."""
+    """Return at most 12 digits; round a remainder down and a cost up."""
     context = Context(prec=12, rounding=rounding)
     shown = context.divide(Decimal(value.numerator), Decimal(value.denominator))
     return f"{shown.normalize():f}" if 1e-6 < abs(shown) < 1e12 else f"{shown:g}"
@@ -146,7 +146,7 @@ def _written(name: str, value: Real) -> Fraction:
 
 
 class _SumFilter(PrivacyFilter[Fraction]):
-    """A filter whose spending is one sum of rationals."""
+    """A filter that sums rational costs."""
 
     #: The quantity that is added up, in words.
     _UNIT: ClassVar[str]
@@ -157,12 +157,12 @@ class _SumFilter(PrivacyFilter[Fraction]):
 
     @property
     def spent(self) -> Fraction:
-        """What has been spent: exact where all parts are rational, else rounded up."""
+        """The spent budget: exact if all parts are rational, otherwise rounded up."""
         return self._snapshot()
 
     @property
     def remaining(self) -> Fraction:
-        """What is left of the budget."""
+        """The rest of the budget."""
         return self._limit - self._snapshot()
 
     def _begin(self) -> Fraction:
@@ -230,7 +230,7 @@ class ZCDPFilter(_SumFilter):
     Parameters
     ----------
     rho : int, float, Fraction or Decimal
-        The budget, >= 0; `conversions.zcdp_to_rho` makes one of (epsilon, delta).
+        The budget, >= 0; `conversions.zcdp_to_rho` converts (epsilon, delta) to a rho.
     neighboring_relation : NeighboringRelation, optional
         The relation of all events. None: the relation of the first event.
 
@@ -249,7 +249,7 @@ class ZCDPFilter(_SumFilter):
 
 
 class RDPFilter(_SumFilter):
-    """A budget of Renyi divergence at one order, fixed in advance.
+    """A budget of Renyi divergence at one order, which is fixed in advance.
 
     Parameters
     ----------
@@ -301,10 +301,10 @@ class RDPFilter(_SumFilter):
 class DeclaredFilter(_SumFilter):
     """A budget of (epsilon, delta) for one event, declared in advance.
 
-    Any accountant may decide how often the event fits; it does not matter when it is
-    used, after which answers, or whether all of the budget is used. Mechanisms with
-    different loss distributions have no such filter: their order could be chosen to
-    exceed any composition of them.
+    Any accountant may decide how often the event fits; the guarantee holds at any time,
+    after any answers, and if part of the budget is unused. No such filter exists for
+    mechanisms with different loss distributions: an adaptive order of them can exceed
+    every fixed composition.
 
     Parameters
     ----------
@@ -313,7 +313,8 @@ class DeclaredFilter(_SumFilter):
     epsilon, delta : int, float, Fraction or Decimal
         The budget; epsilon >= 0 and 0 <= delta < 1.
     accountant : callable
-        Makes an empty accountant: a class such as `ApproximateAccountant`.
+        Callable that makes an empty accountant, such as the class
+        `ApproximateAccountant`.
 
     Raises
     ------
@@ -355,7 +356,7 @@ class DeclaredFilter(_SumFilter):
 
     @classmethod
     def _of(cls, event: Event, events: Fraction) -> Self:
-        """Return the filter of a count that was calibrated before."""
+        """Return the filter for a count that was calibrated earlier."""
         made = cls.__new__(cls)
         made._declared = event
         _SumFilter.__init__(made, events, relation_of(event))
@@ -379,7 +380,7 @@ class DeclaredFilter(_SumFilter):
 class GDPFilter(_SumFilter):
     """A budget of mu under Gaussian privacy; the squares of mu add up.
 
-    Takes Gaussian noise and events stated as Gaussian-private.
+    It accepts Gaussian noise and events with stated Gaussian privacy.
 
     Parameters
     ----------
@@ -421,10 +422,11 @@ class _Broken:
 class ApproximateFilter(PrivacyFilter[_Broken]):
     """A budget of (epsilon, delta) for events that have an epsilon or a rho.
 
-    The events' own deltas may add up to delta - slack. The rest is covered as long as
-    the epsilons add up to `epsilon`, or the rhos to one that gives (epsilon, slack): an
-    event of epsilon has rho epsilon tanh(epsilon/2). The latter allows more small
-    events, and is the only way once an event has a rho alone, such as Gaussian noise.
+    The events' own deltas may sum to at most delta - slack. In addition, either the
+    epsilons sum to at most `epsilon`, or the rhos sum to at most a rho that implies
+    (epsilon, slack); an event with a pure epsilon has rho epsilon tanh(epsilon/2). The
+    rhos allow more small events, and are the only way once an event has only a rho,
+    such as Gaussian noise.
 
     Parameters
     ----------
@@ -433,8 +435,8 @@ class ApproximateFilter(PrivacyFilter[_Broken]):
     delta : int, float, Fraction or Decimal
         The budget, > 0 and < 1.
     slack : int, float, Fraction or Decimal, optional
-        The part of delta that the sum of rhos may use, > 0 and at most delta; a tenth
-        of it when None.
+        The part of delta for the sum of rhos, > 0 and at most delta; None takes a tenth
+        of delta.
     neighboring_relation : NeighboringRelation, optional
         The relation of all events. None: the relation of the first event.
 
@@ -470,9 +472,9 @@ class ApproximateFilter(PrivacyFilter[_Broken]):
 
     @property
     def spent_epsilon(self) -> Fraction:
-        """The sum of the events' epsilons: exact where rational, else rounded up.
+        """The sum of the events' epsilons: exact if rational, otherwise rounded up.
 
-        Above the budget if an event has none: from then on only rhos count.
+        If an event has no epsilon, the sum is above the budget, and only rhos count.
         """
         return self._snapshot().epsilon
 

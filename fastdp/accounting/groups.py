@@ -1,4 +1,4 @@
-"""Group privacy: what holds for `size` individuals together."""
+"""Group privacy: guarantees for `size` individuals together."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def group_trade_off(
 ) -> tuple[tuple[Fraction, ...], tuple[Fraction, ...]]:
     """Return the knots of 1 - (1 - f)^(size times), the trade-off of a group.
 
-    With g = 1 - f, a test's power after i steps is at most g of that after i - 1
+    With g = 1 - f, a test's power after i steps is at most g(power after i - 1 steps)
     (Dong, Roth and Su 2022, Theorem 2.14). Compositions of piecewise linear functions
     are piecewise linear; the knots are exact.
     """

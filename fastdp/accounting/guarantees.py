@@ -1,7 +1,7 @@
 """The guarantee of one event, read from its facts.
 
 An unknown event is refused, never free. To compose several events, use an accountant:
-here they get the sum of their pure epsilons or of their rhos, whichever gives the
+these functions use the sum of pure epsilons or the sum of rhos, whichever gives the
 smaller bound.
 """
 
@@ -32,7 +32,7 @@ def event_epsilon(event: Event, delta: Real = 0) -> float:
     event : Event
         One of the events of `fastdp.accounting.events`.
     delta : int, float, Fraction or Decimal
-        >= 0 and <= 1; 0 asks for pure privacy, and at 1 epsilon is 0.
+        >= 0 and <= 1; 0 means pure privacy, and at 1 epsilon is 0.
 
     Raises
     ------
@@ -57,7 +57,7 @@ def event_delta(event: Event, epsilon: Real) -> float:
 
 
 def event_log_delta(event: Event, epsilon: Real) -> float:
-    """Return ln of `event_delta`, which reaches far below the least double."""
+    """Return ln of `event_delta`, also far below the smallest double."""
     return _READER.log_delta(event, conversions.capped_epsilon(epsilon))
 
 
@@ -67,13 +67,13 @@ def event_rho(event: Event) -> float:
     Raises
     ------
     UnsupportedEventError
-        The event has no finite rho (truncated noise, an offset xi) or is not known.
+        The event has no finite rho (truncated noise, an offset xi) or is unknown.
     """
     return float_up(required(event, lambda: require_rho(event)))
 
 
 class _Profile(Reader):
-    """Reads the facts of an event, or the accountants where these leave it to them."""
+    """Read the facts of an event, or the accountants if the facts require it."""
 
     def epsilon(self, event: Event, delta: Fraction) -> float:
         facts = facts_of(event)
@@ -121,10 +121,10 @@ _READER = _Profile()
 
 
 def _of_accountants(event: Event, reading: Callable[[Accountant[Any]], float]) -> float:
-    """Return the least reading of the accountants that know more than single events.
+    """Return the least bound from the accountants that know more than single events.
 
-    Where none of them has one, as at a delta that the events' own use up, what their
-    (epsilon, delta) pairs give.
+    If none of them has a bound, for example if the events' own deltas use up delta,
+    return the bound from the (epsilon, delta) pairs.
     """
     from fastdp.accounting.approx import ApproximateAccountant
     from fastdp.accounting.fdp import FDPAccountant

@@ -1,8 +1,8 @@
-"""Odometers: the privacy loss so far, as a bound that holds at all times at once.
+"""Odometers: bounds on the privacy loss so far that hold at all times together.
 
 An odometer refuses nothing. Its epsilon may be read after every event and used to
-decide whether to go on; an accountant's is about events fixed in advance. (Proof in
-docs/proofs/accounting.md, section 6.)
+decide whether to continue; an accountant's epsilon is valid only for events fixed in
+advance. (Proof in docs/proofs/accounting.md, section 6.)
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["PureOdometer", "ZCDPOdometer"]
 
 
 class _Odometer(Record[State]):
-    """What odometers share: events are recorded, and none is refused for its cost."""
+    """Base of the odometers: records events and refuses none for its cost."""
 
     def record(self, event: Event, count: int = 1) -> Self:
         """Add `count` times `event`.
@@ -76,9 +76,9 @@ class ZCDPOdometer(_Odometer[_Running]):
     """A bound on the privacy loss that holds at all times together.
 
     With probability at least 1 - delta the loss never exceeds `epsilon()`, read after
-    every event; so at any stopping time, the answers so far are
-    (epsilon(), delta)-private. It is above an accountant's epsilon, which holds for
-    events whose number was fixed in advance.
+    every event; so at any stopping time, the answers so far are (epsilon(),
+    delta)-private. This epsilon is larger than an accountant's, which is valid only if
+    the number of events was fixed in advance.
 
     Parameters
     ----------

@@ -1,9 +1,9 @@
 """The exact privacy loss of a composition, certified from both sides.
 
-Unlike notions that keep a summary of each mechanism, this accountant composes the laws
-of their privacy losses and reads the profile delta(epsilon) of the whole, with proved
-bounds below and above. Adding and removing a record are two directions. Each is
-composed separately, and each reading is the larger of the two.
+Other notions summarize each mechanism; this accountant composes the laws of the privacy
+losses and reads the profile delta(epsilon) of the composition, with proved lower and
+upper bounds. Adding and removing a record are two directions. Each is composed
+separately, and each reading is the larger of the two.
 """
 
 from __future__ import annotations
@@ -45,21 +45,21 @@ _AIM = 1e-6
 
 
 class Bounds(NamedTuple):
-    """A number between two bounds that are proved; a tuple of four.
+    """A number between two proved bounds; a tuple of four.
 
     Parameters
     ----------
     lower, upper : float
         Proved bounds: the true value is at least `lower` and at most `upper`.
     estimate : float
-        A number between them, mostly far closer to the truth than they are.
+        A number between the bounds, mostly far closer to the true value.
     certificate : Certificate
         How the bounds were found: a string, "closed form", "contour" (the integral of
         docs/proofs/numerical_accounting.md), "atoms" (sums of losses in cells of any
         width), "sum" (over all sums of losses), "two laws" (if only bounds are known
         for a step) or "chernoff" (the bound of Renyi divergences, if all others are
-        too costly). Its `bounds` name what was
-        bounded; its `shortfall` says why the relative width is above 1e-6, if it is.
+        too costly). Its `bounds` name the bounded quantity; its `shortfall` gives the
+        reason if the relative width is above 1e-6.
     """
 
     lower: float
@@ -75,10 +75,9 @@ class PLDAccountant(CurveReadings):
     noise, randomized response, selections, and events that state a pure or approximate
     guarantee, a trade-off function or a law of the privacy loss. Each may be on Poisson
     samples or on subsets of fixed size, in any mix and number. If an event states only
-    a guarantee, the lower bounds are those of the worst mechanism that it allows.
-    `epsilon` and `delta` are the upper bounds;
-    `epsilon_bounds` and the other `*_bounds` methods return the lower ones as well,
-    which are mostly within a relative 1e-9.
+    a guarantee, the lower bounds hold for the worst mechanism with this guarantee.
+    `epsilon` and `delta` are the upper bounds; `epsilon_bounds` and the other
+    `*_bounds` methods also return the lower bounds, mostly within a relative 1e-9.
 
     Parameters
     ----------
@@ -87,10 +86,10 @@ class PLDAccountant(CurveReadings):
 
     Notes
     -----
-    What is proved rests on double arithmetic that rounds to nearest and on library
-    functions (exp, log, sin and the like) that err by at most 4 units in the last
-    place. Bounds may be wide for a few steps of sampled noise, and for rare sampling
-    with a tiny delta; `upper - lower` shows it, and they are never wrong.
+    The proofs assume double arithmetic that rounds to nearest, and library functions
+    (exp, log, sin and the like) with an error of at most 4 units in the last place. The
+    bounds are never wrong, but may be wide for a few steps of sampled noise, and for
+    rare sampling with a tiny delta; `upper - lower` shows the width.
 
     References
     ----------
@@ -136,18 +135,18 @@ class PLDAccountant(CurveReadings):
     def epsilon_bounds(
         self, delta: Real, *, check: bool = False, effort: Real = 1
     ) -> Bounds:
-        """Return bounds of the least epsilon that holds at `delta`.
+        """Return bounds on the least epsilon that holds at `delta`.
 
         Parameters
         ----------
         delta : int, float, Fraction or Decimal
-            >= 0 and <= 1. At 1 epsilon is 0. At 0 `upper` is the sum of pure
-            epsilons, infinite where a step has none, and `lower` is the lower bound
-            at delta 1e-300.
+            >= 0 and <= 1. At 1 epsilon is 0. At 0, `upper` is the sum of pure epsilons
+            (infinite if a step has none), and `lower` is the lower bound at delta
+            1e-300.
         check : bool
             Whether to check by a second, independent method (contour and atoms check
             each other). The result is the intersection of both; the certificate names
-            the two methods, or says that there was no second one.
+            the two methods, or says that there was no second method.
         effort : int, float, Fraction or Decimal
             >= 1. The default answers within about a second, and the certificate gives
             the width of the bounds. More effort takes more time and narrows the bounds
@@ -161,7 +160,7 @@ class PLDAccountant(CurveReadings):
         Raises
         ------
         CertificateError
-            Both methods' bounds hold and contradict each other: a mistake in fastdp.
+            The two methods' bounds contradict each other: a mistake in fastdp.
 
         Examples
         --------
@@ -181,36 +180,36 @@ class PLDAccountant(CurveReadings):
         return _shown(self._epsilon_bracket(snapshot, d, check, float_down(work)))
 
     def ln_delta_bounds(self, epsilon: Real, *, check: bool = False) -> Bounds:
-        """Return bounds of ln delta(epsilon), which reach far below the least double.
+        """Return bounds on ln delta(epsilon), also far below the smallest double.
 
         Parameters
         ----------
         epsilon : int, float, Fraction or Decimal
             >= 0.
         check : bool
-            As of `epsilon_bounds`.
+            As in `epsilon_bounds`.
 
         Raises
         ------
         CertificateError
-            With `check`: both methods' bounds hold and contradict each other.
+            With `check`: the two methods' bounds contradict each other.
         """
         return _shown(self._ln_delta(epsilon, check), relative=False)
 
     def delta_bounds(self, epsilon: Real, *, check: bool = False) -> Bounds:
-        """Return bounds of delta(epsilon).
+        """Return bounds on delta(epsilon).
 
         Parameters
         ----------
         epsilon : int, float, Fraction or Decimal
             >= 0.
         check : bool
-            As of `epsilon_bounds`.
+            As in `epsilon_bounds`.
 
         Raises
         ------
         CertificateError
-            With `check`: both methods' bounds hold and contradict each other.
+            With `check`: the two methods' bounds contradict each other.
         """
         return _shown(_exponential(self._ln_delta(epsilon, check)))
 

@@ -16,8 +16,8 @@ __all__ = ["PureAccountant"]
 class PureAccountant(Accountant[Fraction]):
     """Adds up pure epsilons as exact rationals.
 
-    `epsilon(0)` is the sum. At delta > 0 it is what the sum implies: the epsilon of
-    one randomized response with that sum.
+    `epsilon(0)` is the sum. At delta > 0 it is the epsilon of one randomized response
+    with that sum.
 
     Parameters
     ----------

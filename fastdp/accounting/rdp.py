@@ -1,7 +1,7 @@
-"""Renyi differential privacy: curves of all orders add up; the best order converts.
+"""Renyi differential privacy: curves add up, and the best order is converted.
 
 The curves are functions of a real order, and the order is optimized continuously. Any
-order gives a valid bound, so the search can cost tightness and never validity.
+order gives a valid bound, so the search can affect only tightness, never validity.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ def renyi_divergence(event: Event, order: npt.ArrayLike) -> npt.NDArray[np.float
     Parameters
     ----------
     event : Event
-        What was done; compositions add up.
+        The event; divergences of compositions add up.
     order : array_like of float
-        Orders > 1, of any shape; at infinity it is the pure epsilon.
+        Orders > 1, of any shape; at infinity the divergence is the pure epsilon.
 
     Returns
     -------
@@ -77,8 +77,8 @@ def renyi_divergence(event: Event, order: npt.ArrayLike) -> npt.NDArray[np.float
 
     Notes
     -----
-    The gap between the order and 1 is taken from the double that is passed: orders
-    very close to 1 are best left to the accountant, which works with the gap.
+    The gap between the order and 1 is computed from the given double; for orders very
+    close to 1 use the accountant, which works with the gap.
 
     References
     ----------
@@ -118,7 +118,7 @@ def _divergences(event: Event, orders: Floats) -> Floats:
 
 
 def _divergence(moment: Objective, orders: Floats, pure: float) -> Floats:
-    """Return divergences from moments; that of order infinity is the pure epsilon."""
+    """Return divergences from moments; at order infinity, the pure epsilon."""
     flat = orders.ravel()
     result = np.full(flat.size, pure)
     gap = flat[np.isfinite(flat)] - 1
@@ -132,9 +132,9 @@ def rdp_to_epsilon(*, order: Real, divergence: Real, delta: Real) -> float:
     Parameters
     ----------
     order : int, float, Fraction or Decimal
-        > 1, or infinity, for which the divergence is a pure epsilon.
+        > 1, or infinity, where the divergence is a pure epsilon.
     divergence : int, float, Fraction or Decimal
-        Bound on the divergence of that order, >= 0.
+        Bound on the divergence at this order, >= 0.
     delta : int, float, Fraction or Decimal
         > 0 and < 1.
 
@@ -162,9 +162,9 @@ def rdp_to_delta(*, order: Real, divergence: Real, epsilon: Real) -> float:
     Parameters
     ----------
     order : int, float, Fraction or Decimal
-        > 1, or infinity, for which the divergence is a pure epsilon.
+        > 1, or infinity, where the divergence is a pure epsilon.
     divergence : int, float, Fraction or Decimal
-        Bound on the divergence of that order, >= 0.
+        Bound on the divergence at this order, >= 0.
     epsilon : int, float, Fraction or Decimal
         >= 0.
 
@@ -184,7 +184,7 @@ def rdp_to_delta(*, order: Real, divergence: Real, epsilon: Real) -> float:
 
 
 def _one_order(order: Real, divergence: Real) -> tuple[float, float]:
-    """Return the gap (rounded either way) and a bound of K at exactly that gap."""
+    """Return the gap (rounded either way) and a bound on K at exactly this gap."""
     exact = _validate.exact("order", order) - 1
     if exact <= 0:
         raise ParameterError(f"order must be > 1, got {_validate.shown(order)}")
@@ -205,7 +205,7 @@ def _orders(order: npt.ArrayLike) -> Floats:
 
 
 class _Part(NamedTuple):
-    """What one event adds: a line or a curve, and the delta that is set aside."""
+    """The contribution of one event: a line or a curve, and the delta set aside."""
 
     #: rho and xi in units of 2^-`_BITS`, rounded up, if the curve is such a line.
     line: tuple[int, int] | None
@@ -217,7 +217,7 @@ class _Part(NamedTuple):
 
 @functools.lru_cache(maxsize=4096)
 def _part_of(event: Event) -> _Part:
-    """Return what an event adds, or refuse it."""
+    """Return the contribution of an event, or refuse the event."""
     curve, lost = facts_of(event).curve()
     if curve.largest_gap <= 0:
         raise UnsupportedEventError(f"no Renyi curve is known for {event!r}")
@@ -237,7 +237,7 @@ def _scaled_up(value: Fraction) -> int:
 
 
 def _gaussian_rho(event: GaussianEvent) -> int:
-    """Return half the square of sensitivity/sigma as `_scaled_up` does, but sooner."""
+    """Return half the square of sensitivity/sigma like `_scaled_up`, but faster."""
     s, width = event.sensitivity, event.sigma
     above = s.numerator * width.denominator
     below = s.denominator * width.numerator
@@ -245,7 +245,7 @@ def _gaussian_rho(event: GaussianEvent) -> int:
 
 
 def _unscaled_up(value: int) -> float:
-    """Return a double above a sum of what `_scaled_up` returned, by `EXCESS`."""
+    """Return a double that exceeds a sum of `_scaled_up` results by `EXCESS`."""
     try:
         return value / _UNIT * (1 + EXCESS)
     except OverflowError:
@@ -253,7 +253,7 @@ def _unscaled_up(value: int) -> float:
 
 
 class _Sum(NamedTuple):
-    """The sum of curves, and the probability that no delta set aside has struck."""
+    """The sum of curves, and the probability that no set-aside delta event occurs."""
 
     #: All zero-concentrated parts together, in units of 2^-`_BITS`: integers add up
     #: faster than rationals, and lose less than a double could show.
@@ -289,12 +289,12 @@ class _Sum(NamedTuple):
 
     @property
     def line(self) -> tuple[float, float]:
-        """The sums of rho and xi, raised so that K may be rounded."""
+        """Sums of rho and xi, raised to allow for the rounding of K."""
         return _unscaled_up(self.rho), _unscaled_up(self.xi)
 
     @property
     def lost(self) -> float:
-        """The delta that is set aside in all, rounded up."""
+        """The total delta that is set aside, rounded up."""
         return -math.expm1(self.log_kept) * (1 + 1e-15)
 
     def moment(self) -> Objective:
@@ -318,8 +318,8 @@ class RDPAccountant(Accountant[_Sum]):
     """Adds up Renyi curves of all orders; converts at the best real order.
 
     An (epsilon, delta) event enters with its delta set aside and the curve of its pure
-    part. Gaussian noise alone is better left to a Gaussian accountant, and a privacy
-    loss distribution says more than any Renyi curve where one is known.
+    part. For Gaussian noise alone a Gaussian accountant is better, and a known privacy
+    loss distribution gives more than any Renyi curve.
 
     Parameters
     ----------
@@ -328,9 +328,9 @@ class RDPAccountant(Accountant[_Sum]):
 
     Notes
     -----
-    Adaptive composition is allowed at every fixed order. The best order is looked for
-    after the fact: that is valid for a reading at the end, not for a rule that stops
-    when epsilon reaches a budget; filters are for that.
+    Adaptive composition is allowed at every fixed order. The best order is chosen
+    afterward: this is valid for a reading at the end, but not for a rule that stops
+    when epsilon reaches a budget; use a filter for such a rule.
 
     References
     ----------
@@ -347,14 +347,14 @@ class RDPAccountant(Accountant[_Sum]):
     """
 
     def divergence(self, order: npt.ArrayLike) -> npt.NDArray[np.float64]:
-        """Return the bound of what was composed at each order, rounded up.
+        """Return the composed divergence at each order, rounded up.
 
-        Deltas set aside are not in it: it is the divergence of the rest.
+        It does not include the deltas that are set aside.
 
         Parameters
         ----------
         order : array_like of float
-            Orders > 1; at infinity it is the pure epsilon.
+            Orders > 1; at infinity the divergence is the pure epsilon.
         """
         state, stated = self._snapshot()
         pure = math.inf if stated is None else float_up(stated.epsilon)
@@ -417,7 +417,7 @@ class RDPAccountant(Accountant[_Sum]):
         return self._reader.epsilon(state, log_delta)
 
     def _quiet_epsilon_at(self, state: _Sum, delta: Fraction) -> float:
-        """Return epsilon without numpy, which could warn, if all parts are lines."""
+        """Return epsilon without numpy (which could warn) if all parts are lines."""
         if state.length == 0 and delta > 0:
             found = self._reader.line_epsilon(state, _log_remaining(state, delta))
             if found is not None:
@@ -429,7 +429,7 @@ class RDPAccountant(Accountant[_Sum]):
 
 
 def _log_remaining(state: _Sum, delta: Fraction) -> float:
-    """Return ln of the delta that is left after the delta set aside."""
+    """Return ln of the delta that remains after the deltas set aside."""
     if state.log_kept == 0:
         return log_down(delta)
     lost = Fraction(state.lost)
@@ -459,7 +459,7 @@ def _log_deltas(state: _Sum, epsilons: Floats) -> Floats:
 
 
 def _with_lost(state: _Sum, logs: Floats) -> Floats:
-    """Return ln(delta) including the delta set aside, from that of the rest."""
+    """Return ln(delta) with the deltas set aside, from ln(delta) of the rest."""
     if state.log_kept == 0:
         return logs
     lost = state.lost

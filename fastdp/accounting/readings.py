@@ -1,10 +1,10 @@
-"""What a guarantee means to an adversary: power, advantage, posterior, divergence.
+"""The meaning of a guarantee for an adversary: power, advantage, posterior, divergence.
 
-Each function reads an (epsilon, delta) guarantee, a whole profile, or a trade-off
-function (as `PLDAccountant.trade_off` gives it, the exact one) as a statement about
-what can be learned of one individual. All are upper bounds, rounded up, and the worst
-over all mechanisms with that guarantee. `audit` and `audit_one_run` go the other way:
-what attacks that were run prove, from below.
+Each function translates an (epsilon, delta) guarantee, a whole profile, or a trade-off
+function (exact from `PLDAccountant.trade_off`) into a statement about what can be
+learned about one individual. All results are upper bounds, rounded up, for the worst
+mechanism with that guarantee. `audit` and `audit_one_run` give lower bounds from
+attacks.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _ERROR = Fraction(1, 10**40)
 
 
 def largest_power(*, epsilon: Real, delta: Real, false_positive_rate: Real) -> float:
-    """Return the largest power of a test whether an individual is in the data.
+    """Return the largest power of a test for an individual's presence in the data.
 
     The maximum over all tests with this false-positive rate x and all (epsilon, delta)
     mechanisms: min(1, delta + e^epsilon x, 1 - e^-epsilon (1 - delta - x)).
@@ -122,10 +122,10 @@ def largest_advantage(*, epsilon: Real, delta: Real) -> float:
 def largest_posterior(*, epsilon: Real, prior: Real) -> float:
     """Return the largest posterior probability that a pure guarantee allows.
 
-    An adversary who gives a fact about one individual the probability `prior` gives it,
-    after any output of a pure epsilon mechanism, at most
-    prior e^epsilon/(1 - prior + prior e^epsilon). Under delta > 0 no such bound holds
-    for every output.
+    If an adversary gives a fact about one individual the probability `prior`, then
+    after any output of a pure epsilon mechanism the probability is at most prior
+    e^epsilon/(1 - prior + prior e^epsilon). Under delta > 0 no such bound holds for
+    every output.
 
     Parameters
     ----------
@@ -155,16 +155,16 @@ def largest_power_of_profile(
     """Return the largest power that a whole profile delta(epsilon) allows.
 
     The minimum of `largest_power` over a grid of epsilons, with deltas from an
-    accountant's `log_delta`. It is far below the bound of a single (epsilon, delta).
+    accountant's `log_delta`. It is far below the bound from a single (epsilon, delta).
 
     Parameters
     ----------
     log_delta : callable
-        ln(delta) at an epsilon >= 0, rounded up; an accountant's `log_delta`.
+        An accountant's `log_delta`: ln(delta) at an epsilon >= 0, rounded up.
     false_positive_rate : int, float, Fraction or Decimal
         In [0, 1].
     points : int
-        Number of epsilons, >= 2; more come closer to the best.
+        Number of epsilons, >= 2; more points give a better bound.
 
     Examples
     --------
@@ -196,13 +196,13 @@ def largest_power_of_trade_off(
 ) -> Floats:
     """Return the largest power of tests with the given false-positive rates.
 
-    1 - f(x): with the exact trade-off function there is such a test.
+    It is 1 - f(x); with the exact trade-off function, a test attains it.
 
     Parameters
     ----------
     trade_off : TradeOffFunction
-        On or below the mechanism's, for both orders of the datasets where the test
-        may take either for its null hypothesis.
+        A function on or below the mechanism's, for both orders of the datasets if the
+        test may use either dataset as its null hypothesis.
     false_positive_rate : array_like of float
         In [0, 1], of any shape.
 
@@ -230,7 +230,7 @@ def largest_advantage_of_trade_off(trade_off: TradeOffFunction) -> float:
     Parameters
     ----------
     trade_off : TradeOffFunction
-        On or below the mechanism's.
+        A function on or below the mechanism's.
 
     Examples
     --------
@@ -247,16 +247,16 @@ def largest_posterior_of_trade_off(
 ) -> float:
     """Return the largest posterior of membership after a test says "member".
 
-    prior (1 - f(x))/(prior (1 - f(x)) + (1 - prior) x) for tests whose
-    false-positive rate is x or more: how sure a positive answer can make an adversary
-    who gave the individual the probability `prior`, and allows that error. As x falls
-    it grows to the largest over single outputs, which is 1 where delta is never 0.
+    prior (1 - f(x))/(prior (1 - f(x)) + (1 - prior) x) for tests with a false-positive
+    rate of at least x: the largest probability of membership after a positive answer,
+    for an adversary with the probability `prior` before. As x falls, it grows to the
+    largest posterior over single outputs, which is 1 if delta is never 0.
 
     Parameters
     ----------
     trade_off : TradeOffFunction
-        On or below the mechanism's, with the dataset without the individual as null
-        hypothesis.
+        A function on or below the mechanism's, with the dataset without the individual
+        as null hypothesis.
     prior : int, float, Fraction or Decimal
         In [0, 1].
     false_positive_rate : int, float, Fraction or Decimal
@@ -305,10 +305,10 @@ def _less(whole: float, values: Floats) -> Floats:
 def largest_kl_divergence(epsilon: Real) -> float:
     """Return epsilon tanh(epsilon/2): the largest Kullback-Leibler divergence.
 
-    In nats, between the outputs of a pure epsilon mechanism on two neighboring
-    datasets; for rho-zero-concentrated privacy it is rho itself. Divergences add up
-    under composition. They imply no useful (epsilon, delta), so there is
-    no accountant for them.
+    The divergence is in nats, between the outputs of a pure epsilon mechanism on two
+    neighboring datasets; under rho-zero-concentrated privacy it is rho itself.
+    Divergences add up under composition. They imply no useful (epsilon, delta), so
+    there is no accountant for them.
 
     Parameters
     ----------
@@ -327,8 +327,8 @@ def largest_kl_divergence(epsilon: Real) -> float:
 def randomized_response_epsilon(bias: Real) -> float:
     """Return ln((1 + 2 bias)/(1 - 2 bias)), the pure epsilon of a biased answer.
 
-    For a bit that is reported truthfully with probability 1/2 + bias. (It is above
-    4 bias, the figure often quoted.)
+    It is for a bit that is reported truthfully with probability 1/2 + bias, and exceeds
+    the often quoted 4 bias.
 
     Parameters
     ----------

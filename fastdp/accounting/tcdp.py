@@ -31,7 +31,7 @@ class _Segment:
 
 
 class TCDPAccountant(Accountant[_Segment]):
-    """Adds up rho and keeps the least omega; converts at the best order below it.
+    """Adds up rho and keeps the least omega; converts at the best order below omega.
 
     Parameters
     ----------
@@ -39,8 +39,8 @@ class TCDPAccountant(Accountant[_Segment]):
         The relation of all events. None: the relation of the first event.
     omega : int, float, Fraction or Decimal, optional
         > 1 and <= 1e6. Events without a finite rho, such as samples of Gaussian noise,
-        are charged the largest of divergence over order up to omega. None refuses
-        them.
+        are charged the largest ratio of divergence to order, up to omega. None refuses
+        such events.
 
     References
     ----------
@@ -48,7 +48,8 @@ class TCDPAccountant(Accountant[_Segment]):
     (2018). The conversion is that of zero-concentrated privacy (Canonne, Kamath and
     Steinke 2020), over the orders up to omega. The charge for samples is read from
     their Renyi curves. Divergences do not fall with the order, so between two orders
-    divergence/order is at most the larger one's divergence over the smaller order.
+    divergence/order is at most the divergence of the larger order over the smaller
+    order.
 
     Examples
     --------
@@ -75,7 +76,7 @@ class TCDPAccountant(Accountant[_Segment]):
 
     @property
     def rho(self) -> Fraction:
-        """The sum of rho: exact where all parts are, else rounded up."""
+        """The sum of rho: exact if all parts are exact, otherwise rounded up."""
         return self._snapshot()[0].rho
 
     @property
@@ -111,7 +112,7 @@ class TCDPAccountant(Accountant[_Segment]):
 
 @functools.lru_cache(maxsize=64)
 def _rho_up_to(event: Event, omega: Fraction) -> Fraction:
-    """Return a bound of divergence over order, for the orders from 1 to omega."""
+    """Return a bound on divergence/order for the orders from 1 to omega."""
     # Imported here, so that importing this accountant loads no other.
     import numpy as np
 

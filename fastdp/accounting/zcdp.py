@@ -26,8 +26,8 @@ class _Line:
 class ZCDPAccountant(Accountant[_Line]):
     """Adds up rho (and offsets xi); converts at the best order.
 
-    If all mechanisms are Gaussian, a Gaussian accountant gives better bounds: rho alone
-    does not show that they are.
+    If all mechanisms are Gaussian, use a Gaussian accountant for better bounds: a rho
+    does not show that a mechanism is Gaussian.
 
     Parameters
     ----------

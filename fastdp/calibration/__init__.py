@@ -1,13 +1,13 @@
-"""From the privacy one wants to the noise parameter that gives it.
+"""Calibration: the noise parameter that gives a wanted guarantee.
 
 Every result is rounded toward more privacy: exact rationals where the relation is
-rational, otherwise a double at which the proved bound was evaluated and found to be
-within the target. Discrete laws are calibrated from their own profiles; the
-continuous formulas are not bounds for them. Proofs: docs/proofs/calibration.md.
+rational, otherwise a double at which the evaluated proved bound is within the target.
+Discrete laws are calibrated from their own profiles; the continuous formulas are not
+bounds for them. Proofs: docs/proofs/calibration.md.
 
 `epsilon` may be 0 only for Gaussian noise with a delta; an infinite epsilon, a delta
-of 0 or at least 1, and non-positive sensitivities are refused by name: with DTypeError
-for a wrong type, else with ParameterError. Docstrings name the other errors.
+of 0 or at least 1, and non-positive sensitivities are refused by name: DTypeError for a
+wrong type, otherwise ParameterError. Docstrings name the other errors.
 """
 
 from fastdp import _public

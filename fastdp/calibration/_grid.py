@@ -50,9 +50,9 @@ def grid_granularity(parameter: Real) -> Fraction:
 def grid_coordinates(*, coordinates: int | None, granularity: Real | None) -> int:
     """Return the number of entries for which rounding to the grid is charged.
 
-    Rounding moves every entry, also those that one individual hardly changes. On the
-    default grid, 2**-39 of the noise or finer, 2**20 entries are charged where
-    nothing is said; on a grid of one's own the charge can be large, and is asked for.
+    Rounding changes every entry, also entries that one individual hardly changes. On
+    the default grid, 2**-39 of the noise or finer, 2**20 entries are charged by
+    default; on a given grid the charge can be large, and `coordinates` is required.
 
     Raises
     ------
@@ -75,7 +75,7 @@ def charged_l1(*, sensitivity: Real, coordinates: int, granularity: Real) -> Fra
     """Return sensitivity + coordinates * granularity, exactly.
 
     Rounding to the grid moves each entry by at most half a step on either side, so
-    the L1 distance of two answers grows by at most one step an entry.
+    the L1 distance of two answers grows by at most one step per entry.
     """
     s = _validate.positive("sensitivity", sensitivity)
     n = _validate.integer("coordinates", coordinates, 1)
@@ -142,8 +142,8 @@ def grid_laplace_scale_from_rho(
 ) -> Fraction:
     """Return the least scale (to 1e-13) of rho-zCDP Laplace noise on the grid.
 
-    From the exact rho of the discrete law on the grid. Parameters and errors are
-    those of `grid_laplace_scale`, with `rho` > 0 in place of epsilon.
+    It uses the exact rho of the discrete law on the grid. Parameters and errors are as
+    in `grid_laplace_scale`, with `rho` > 0 in place of epsilon.
     """
     r = _validate.positive("rho", rho)
     n = grid_coordinates(coordinates=coordinates, granularity=granularity)
@@ -168,9 +168,9 @@ def grid_laplace_scale_from_rdp(
 ) -> Fraction:
     """Return the least scale (to 1e-13) of Laplace noise on the grid for one order.
 
-    From the exact Renyi divergence of the discrete law on the grid. Parameters and
-    errors are those of `grid_laplace_scale`, with `order` in (1, 1e9] and
-    `divergence` > 0 in place of epsilon.
+    It uses the exact Renyi divergence of the discrete law on the grid. Parameters and
+    errors are as in `grid_laplace_scale`, with `order` in (1, 1e9] and `divergence` > 0
+    in place of epsilon.
     """
     # Here, so that what needs no curve loads none.
     from fastdp.accounting._renyi.curves import DiscreteLaplaceCurve
@@ -198,7 +198,7 @@ def grid_laplace_scale_from_rdp(
 
 
 def rho_from_rdp(*, order: Real, divergence: Real) -> Fraction:
-    """Return divergence/order, the rho of Gaussian noise with this at one order.
+    """Return divergence/order, the rho of Gaussian noise with this divergence.
 
     Parameters
     ----------
@@ -229,8 +229,8 @@ def grid_gaussian_sigma_from_rho(
 ) -> float:
     """Return sigma of rho-zCDP Gaussian noise on the grid, rounded up.
 
-    (sensitivity + sqrt(coordinates) g)/sqrt(2 rho). Parameters and errors are those
-    of `grid_gaussian_sigma`, with `rho` > 0 in place of epsilon and delta.
+    (sensitivity + sqrt(coordinates) g)/sqrt(2 rho). Parameters and errors are as in
+    `grid_gaussian_sigma`, with `rho` > 0 in place of epsilon and delta.
     """
     r = _validate.positive("rho", rho)
     n = grid_coordinates(coordinates=coordinates, granularity=granularity)
@@ -253,10 +253,10 @@ def grid_gaussian_sigma(
     coordinates: int | None = None,
     granularity: Real | None = None,
 ) -> float:
-    """Return a least sigma of Gaussian noise on the grid for (epsilon, delta).
+    """Return the least sigma found of Gaussian noise on the grid for (epsilon, delta).
 
-    The bound evaluated is that of the discrete law on the grid, for the charged
-    sensitivity `charged_l2`: nothing is assumed about the continuous law.
+    The evaluated bound is for the discrete law on the grid, at the charged sensitivity
+    `charged_l2`; the continuous law is not used.
 
     Parameters
     ----------
@@ -303,7 +303,7 @@ def grid_gaussian_sigma(
 
 
 def power_of_two(granularity: Real) -> Fraction:
-    """Return a step > 0 as an exact rational; refuse any but powers of two."""
+    """Return a step > 0 as an exact rational; refuse it if it is no power of two."""
     g = _validate.positive("granularity", granularity)
     if g.numerator & (g.numerator - 1) or g.denominator & (g.denominator - 1):
         raise ParameterError(f"granularity must be a power of two, got {granularity!r}")

@@ -51,7 +51,7 @@ def laplace_scale(*, epsilon: Real, sensitivity: Real) -> Fraction:
 def laplace_scale_from_rho(*, rho: Real, sensitivity: Real) -> Fraction:
     """Return the least scale (to 1e-13) of discrete Laplace noise that is rho-zCDP.
 
-    From the discrete law's exact rho; the result is a double, given as a Fraction.
+    It uses the discrete law's exact rho; the result is a double as a Fraction.
 
     Parameters
     ----------
@@ -76,9 +76,9 @@ def laplace_scale_from_rho(*, rho: Real, sensitivity: Real) -> Fraction:
 def truncated_laplace_bound(*, epsilon: Real, delta: Real, sensitivity: Real) -> int:
     """Return the least bound A of truncated Laplace noise for (epsilon, delta).
 
-    The noise has scale sensitivity/epsilon and is redrawn while outside {-A..A}. A
-    is the least integer, not below the sensitivity, for which the exact probability
-    of the sensitivity's largest outcomes is at most delta.
+    The noise has scale sensitivity/epsilon and is redrawn until it is in {-A..A}. With
+    s the sensitivity, A is the least integer >= s for which the exact probability of
+    the s largest outcomes is at most delta.
 
     Parameters
     ----------
@@ -148,13 +148,14 @@ def discrete_gaussian_sigma(
     sensitivity: Real,
     coordinates: int | None = None,
 ) -> float:
-    """Return the sigma of discrete Gaussian noise from which on (epsilon, delta) holds.
+    """Return a sigma at and above which discrete Gaussian noise meets (epsilon, delta).
 
-    The delta of discrete noise does not fall everywhere as sigma grows: beyond the
-    least sigma within `delta` it can be above it again (by up to 41 % in trials with
-    sigma about 1). At the result, and at every larger sigma, the proved bound is at
-    most `delta`. Just below (relatively 1e-12) it is not, where one coordinate moves;
-    where several may, the result may be larger by a part in 10^6.
+    The delta of discrete noise does not always fall as sigma grows: above the least
+    sigma that meets `delta`, the noise can exceed `delta` again (by up to 41 % in
+    trials with sigma about 1). At the result, and at every larger sigma, the proved
+    bound is at most `delta`. If one coordinate changes, the bound fails just below the
+    result (relatively 1e-12); if several may change, the result may be larger by one
+    part in 10^6.
 
     Parameters
     ----------
@@ -166,7 +167,7 @@ def discrete_gaussian_sigma(
         L2 sensitivity over all coordinates, > 0; its square counts as in
         `fastdp.accounting.conversions.discrete_gaussian_log_delta`.
     coordinates : int, optional
-        Most coordinates that one individual can move; None when not known.
+        Maximum number of coordinates that one individual can change; None if unknown.
 
     Raises
     ------
@@ -200,10 +201,11 @@ def _lasting(
     sensitivity: Fraction,
     coordinates: int | None,
 ) -> float:
-    """Return the least sigma found from which on ln(delta) stays within the target.
+    """Return the least sigma found above which ln(delta) stays within the target.
 
-    `least` is within. From where a bound is met that falls, intervals are proved
-    downward; the last crossing of one coordinate is looked for in its piece.
+    `least` is within the target. From a sigma at which a falling bound meets the
+    target, intervals are proved downward; for one coordinate, the last crossing is
+    searched in its piece.
     """
     epsilon = capped_epsilon(epsilon)
     norm = max(1, int(sensitivity * sensitivity))
@@ -215,7 +217,7 @@ def _lasting(
         return _discrete_gaussian.steady_log_delta(epsilon, moved, exact) - target
 
     def crosses(low: float, high: float) -> bool:
-        """Return whether delta falls below the target once between both, for good."""
+        """Return whether delta crosses the target once between both and stays below."""
         ends = Fraction(low), Fraction(high)
         pieces = {_discrete_gaussian.piece(epsilon, shift, sigma) for sigma in ends}
         return single and len(pieces) == 1 and excess(low) > _SURELY * (1 - target)

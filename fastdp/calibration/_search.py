@@ -1,4 +1,4 @@
-"""Searches for a noise parameter, which both kinds of answers share."""
+"""Searches for a noise parameter, shared by integer and real answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TINY = Fraction(2) ** -950
 
 
 def within(name: str, value: Fraction, limits: tuple[Fraction, Fraction]) -> Fraction:
-    """Return the value that a target needs, refused outside the limits."""
+    """Return the value that a target needs; refuse a value outside the limits."""
     low, high = limits
     if not low <= value <= high:
         raise CalibrationError(
@@ -37,8 +37,8 @@ def _shown(value: Fraction) -> str:
 def pure_guess(rho: Fraction) -> float:
     """Return a pure epsilon whose Laplace noise has at least this KL divergence.
 
-    With v^2 = 2 rho it is v + v^2/2, and v - 1 + e^-(v + v^2/2) >= 0. Less would start
-    on too coarse a grid, which asks for more noise.
+    With v^2 = 2 rho the guess is v + v^2/2, and v - 1 + e^-(v + v^2/2) >= 0. A smaller
+    epsilon would start on a grid that is too coarse and needs more noise.
     """
     r = float(rho)
     if r == 0.0:
@@ -68,9 +68,9 @@ def analytic_sigma(
     sensitivity: Fraction,
     limits: tuple[Fraction, Fraction],
 ) -> float:
-    """Return about the sigma of the continuous Gaussian: a start for searches.
+    """Return about the continuous Gaussian's sigma, as a start for searches.
 
-    Where none within `limits` meets the target, or all do, the limit is returned.
+    If no sigma within `limits` meets the target, or every one does, return the limit.
     """
 
     def excess(mu_inverse: float) -> float:

@@ -1,9 +1,9 @@
 """Private models by scikit-learn's conventions, from exact sums and exact noise.
 
-An estimator takes public bounds, the unit with its neighboring relation, and a budget;
+An estimator needs public bounds, the unit with its neighboring relation, and a budget;
 none of them has a default. Its `event()` is known before `fit`. Records reach a model
-through exact sums, counts and votes alone: no float is summed before the noise, so
-privacy does not depend on a solver's rounding errors. scikit-learn is not needed.
+only through exact sums, counts and votes: no float is summed before the noise, so
+privacy does not depend on a solver's rounding errors. scikit-learn is not needed. See
 docs/learning.md.
 """
 

@@ -1,7 +1,7 @@
 """Base of the estimators: scikit-learn's conventions, bounds, budgets and sums.
 
-An estimator defines the mechanisms that its fit releases (`_mechanisms`) from public
-parameters and the number of features alone. Records reach a fit only through these
+An estimator defines the mechanisms of its fit (`_mechanisms`) only from public
+parameters and the number of features. Records reach a fit only through these
 mechanisms, mostly sums; everything else is computed from their noisy values.
 """
 
@@ -108,7 +108,7 @@ class Estimator(ABC):
         return f"{type(self).__name__}({shown})"
 
     def __sklearn_tags__(self) -> Any:
-        """Return scikit-learn's facts on an estimator; only scikit-learn calls this."""
+        """Return scikit-learn's tags of the estimator; only scikit-learn calls this."""
         from sklearn import utils
 
         kind = self._estimator_type
@@ -125,18 +125,17 @@ class Estimator(ABC):
     # ---- cost ----------------------------------------------------------------
 
     def event(self, features: int | None = None) -> Event:
-        """Return the event of one `fit`, with all its releases; it needs no data.
+        """Return the event of one `fit` with all its releases; no data is needed.
 
         Parameters
         ----------
         features : int, optional
-            Number of features. None takes it from `bounds`, if those are arrays, or
-            from the last fit.
+            Number of features. None takes it from array `bounds` or from the last fit.
 
         Raises
         ------
         DTypeError, ParameterError, CalibrationError
-            A parameter of the estimator is out of its range, or `features` is needed.
+            A parameter of the estimator is out of its range, or `features` is required.
         """
         if features is None:
             features = self._known_features()
@@ -174,7 +173,8 @@ class Estimator(ABC):
     ) -> tuple[Any, ...]:
         """Return mechanisms with the least noise for shares of the budget.
 
-        They are `ClippedSum` unless `kinds` names others; shapes are their arguments.
+        The mechanisms are `ClippedSum` unless `kinds` names other classes; `shapes` are
+        their arguments.
         """
         name, given = _validate.one_of(epsilon=self.epsilon, rho=self.rho)
         amount = _validate.positive(name, _validate.least_reading(given))
@@ -209,7 +209,7 @@ class Estimator(ABC):
         return found
 
     def _keep(self, X: Any, features: int, **learned: Any) -> Self:
-        """Store what a fit learned, all at once: a fit that fails changes nothing."""
+        """Store a fit's results in one step, so that a failed fit changes nothing."""
         names = list(getattr(X, "columns", ()))
         if names and all(isinstance(name, str) for name in names):
             learned["feature_names_in_"] = np.array(names, object)
@@ -232,7 +232,7 @@ class Estimator(ABC):
         budgets: str | Iterable[str] | None,
         stream: Stream | None,
     ) -> Fitting:
-        """Return what draws a fit's releases; check that the budgets suffice."""
+        """Return the object that draws a fit's releases; check the budgets first."""
         unit = check_unit(self.unit)
         if isinstance(unit, Unit):
             raise ParameterError(
@@ -243,7 +243,7 @@ class Estimator(ABC):
 
 
 class Fitting:
-    """The releases of one fit: drawn at once, or charged to a ledger and stored."""
+    """The releases of one fit, drawn directly or charged to a ledger and stored."""
 
     def __init__(
         self,
@@ -289,7 +289,7 @@ class Fitting:
         return found
 
     def draw(self, i: int, m: Mechanism, data: Array, verb: str = "release") -> Any:
-        """Return what mechanism i gives for integers, drawn once for its label."""
+        """Return the result of mechanism i for integers, drawn once for its label."""
         ledger, _, budgets = self._charge
         if ledger is None:
             return getattr(m, verb)(data, stream=self._stream)
@@ -317,7 +317,7 @@ def _law(m: ClippedSum) -> DiscreteGaussian | DiscreteLaplace:
 
 
 def _fact(value: Any, *, foreign: bool = False) -> Any:
-    """Return a parameter as JSON types; by its type if a foreign model has no other."""
+    """Return a parameter as JSON types; for a foreign model, by its type."""
     if isinstance(value, Rows):
         return repr(value)
     if hasattr(value, "fit"):  # a model of another library
@@ -369,7 +369,7 @@ def _calibrated(
 
 
 def _chosen(name: str, amount: Fraction, **own: Any) -> ExponentialMechanism:
-    """Return a choice for a part of a budget: its rho is epsilon**2/8."""
+    """Return a selection for a part of a budget; its rho is epsilon**2/8."""
     if name == "rho":
         amount = 8 * amount / sqrt_up(8 * amount)  # at most the root
     return ExponentialMechanism(amount, **own)
@@ -407,7 +407,7 @@ def matrix(x: Any) -> Array:
 
 
 def dense(x: Any) -> Any:
-    """Return the array inside an object that is not an array or a column itself."""
+    """Return the array inside an object that is neither an array nor a column."""
     if isinstance(x, np.ndarray) or _doorway.is_data(x) or not hasattr(x, "__array__"):
         return x
     return np.asarray(x)
@@ -434,7 +434,7 @@ class Box(NamedTuple):
 
     @classmethod
     def of(cls, name: str, bounds: Any, features: int, *, centered: bool = True) -> Box:
-        """Return checked bounds; without `centered` a box around 0."""
+        """Return checked bounds; without `centered`, a box around 0."""
         if not isinstance(bounds, (tuple, list)) or len(bounds) != 2:
             raise DTypeError(f"{name} must be a tuple (low, high)")
         low, high = (_edge(name, bound, features) for bound in bounds)
@@ -453,7 +453,8 @@ class Box(NamedTuple):
     def scaled(self, x: Array) -> Array:
         """Return records in units of the box, clamped to [-1, 1]; NaN stays.
 
-        Each number is scaled by itself: no record's rounding depends on another.
+        Each number is scaled separately: a record's rounding never depends on another
+        record.
         """
         with np.errstate(over="ignore", invalid="ignore"):
             return np.clip((x - self.center) / self.half, -1, 1)

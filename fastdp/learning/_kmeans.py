@@ -29,34 +29,37 @@ _TRIED = 2**21
 
 
 class KMeans(Estimator):
-    """Lloyd's algorithm, each round from noisy counts and sums of the clusters.
+    """Lloyd's algorithm with noisy counts and sums of the clusters in each round.
 
     Parameters
     ----------
     n_clusters : int
     bounds : tuple (low, high)
         Public bounds of the features: numbers, or arrays of shape (features,). Records
-        are clamped to them, and distances are measured in halves of their width.
+        are clamped to the bounds; the unit of distances is half the bounds' width.
     unit, neighboring_relation, epsilon, delta, rho
         As in `LinearRegression`.
     max_iter : int
-        Number of rounds, fixed beforehand: more rounds share the budget.
+        Number of rounds, fixed in advance; the rounds share the budget.
     init : array of shape (n_clusters, features), optional
-        Public first centers. None takes points far from each other and from the bounds.
+        Public initial centers. None takes points far from each other and from the
+        bounds.
 
     Attributes
     ----------
     cluster_centers_ : ndarray of shape (n_clusters, features)
     n_features_in_ : int
-        There are no `labels_`: the records' labels are as private as the records.
+        There is no `labels_`, because the records' labels are as private as the
+        records.
 
     Privacy
     -------
-    That of `event()` for each `fit`, of all rounds, exact. Given the centers of the
-    previous round, a record's label depends on that record alone: it is the first of
-    the nearest centers. So a record moves the count and the sum of one cluster, by the
-    sensitivity of `ClippedSum` with blocks under the neighboring relation. A record
-    with NaN is in no cluster, infinities count as the bounds. Timing class T0.
+    Each `fit` has the guarantee of `event()` for all rounds, exactly. Given the centers
+    of the previous round, a record's label depends only on that record: it is the first
+    of the nearest centers. So a record changes the count and the sum of one cluster, by
+    at most the sensitivity of `ClippedSum` with blocks under the neighboring relation.
+    A record with NaN is in no cluster, and infinities count as the bounds. Timing class
+    T0.
 
     References
     ----------
@@ -104,7 +107,7 @@ class KMeans(Estimator):
         self.init = init
 
     def _weight(self, features: int) -> Fraction:
-        """Return the weight of a count, relative to a coordinate, of least error."""
+        """Return the least-error weight of a count, relative to a coordinate."""
         least = (features / 4) ** (1 / 3 if self._norm == 1 else 1 / 4)
         return Fraction(round(64 * least) or 1, 64)
 
@@ -130,10 +133,10 @@ class KMeans(Estimator):
         budgets: str | Iterable[str] | None = None,
         stream: Stream | None = None,
     ) -> Self:
-        """Find the centers by one release a round; `y` is not read.
+        """Find the centers by one release per round; `y` is not read.
 
-        Parameters, errors and privacy are those of `LinearRegression.fit`. In a ledger
-        each round is a label of its own, `label` with "1/3" and so on.
+        Parameters, errors and privacy are as in `LinearRegression.fit`. In a ledger
+        each round has its own label: `label` with "1/3" and so on.
         """
         x = self._entered(X)
         features = x.shape[1]
@@ -158,7 +161,7 @@ class KMeans(Estimator):
         return self._keep(X, features, cluster_centers_=box.center + box.half * centers)
 
     def _moved(self, noisy: Array, std: float, weight: float, spare: Array) -> Array:
-        """Return noisy means of clusters, shrunk to that of all if noise is large."""
+        """Return noisy cluster means, shrunk to the overall mean if noise is large."""
         count = noisy[:, 0] / weight
         total = max(count.sum(), 1.0)
         noise = len(count) * (std / total) ** 2
@@ -176,7 +179,7 @@ class KMeans(Estimator):
         return found
 
     def predict(self, X: Any) -> Array:
-        """Return the cluster of each record, shape (n,); -1 for one with NaN."""
+        """Return the cluster of each record, shape (n,); -1 for a record with NaN."""
         x, centers = self._placed(X)
         return nearest(x, centers)
 
@@ -200,7 +203,7 @@ class KMeans(Estimator):
 
 
 def distances(x: Array, centers: Array) -> Array:
-    """Return squared distances, shape (n, k); each depends on its own record alone."""
+    """Return squared distances, shape (n, k); each depends only on its own record."""
     out = np.zeros((len(x), len(centers)))
     for j in range(x.shape[1]):
         out += (x[:, j, None] - centers[:, j]) ** 2
@@ -208,7 +211,7 @@ def distances(x: Array, centers: Array) -> Array:
 
 
 def nearest(x: Array, centers: Array) -> Array:
-    """Return the first nearest center of each record, -1 for one with NaN."""
+    """Return the first nearest center of each record, -1 for a record with NaN."""
     d = distances(x, centers)
     return np.where(np.isnan(d).any(axis=1), -1, d.argmin(axis=1))
 

@@ -26,11 +26,11 @@ class LinearRegression(Estimator):
     ----------
     bounds : tuple (low, high)
         Public bounds of the features: numbers, or arrays of shape (features,). Records
-        are clamped to them.
+        are clamped to the bounds.
     y_bounds : tuple (low, high)
         Public bounds of the target, two numbers.
     unit : "row" or Rows
-        Whom a row belongs to: ``Rows("person")`` claims that no person has two.
+        The owner of a row: ``Rows("person")`` claims that no person has two rows.
     neighboring_relation : NeighboringRelation or str
         "add_or_remove_one", "replace_one" (the number of records is public, and the
         noise is twice as large) or "replace_special".
@@ -38,7 +38,7 @@ class LinearRegression(Estimator):
         Budget of a fit: `epsilon` alone for pure privacy (Laplace noise), `epsilon`
         with `delta`, or `rho` for zero-concentrated privacy (Gaussian noise).
     fit_intercept : bool
-        False for a plane through the origin.
+        False fits a plane through the origin.
 
     Attributes
     ----------
@@ -50,16 +50,16 @@ class LinearRegression(Estimator):
     -------
     Each `fit` has the guarantee of `event()`, exactly: a record is one row of the sum,
     and `ClippedSum` checks the row's norm in integers. So the sensitivity under the
-    neighboring relation holds with any rounding of floats. A record with NaN in a
-    feature or the target is a row of zeros, infinities count as the bounds. The
+    neighboring relation holds for any rounding of floats. A record with NaN in a
+    feature or the target counts as a row of zeros, infinities count as the bounds. The
     equations are solved from noisy sums. `predict` and `score` read records without
     noise. Timing class T0.
 
     References
     ----------
     Sheffet, "Differentially private ordinary least squares", ICML 2017. Wang,
-    "Revisiting differentially private linear regression", UAI 2018 (why noise asks for
-    a ridge). docs/learning.md.
+    "Revisiting differentially private linear regression", UAI 2018 (why noise needs a
+    ridge). docs/learning.md.
 
     Examples
     --------
@@ -127,15 +127,15 @@ class LinearRegression(Estimator):
         X : array or table of numbers, shape (n, features)
         y : column of numbers, shape (n,)
         ledger, label, budgets
-            Where the release is charged and stored, as in `Ledger.release`; give all
-            three or none. The same label on the same records gives the same model.
+            Ledger, label and budgets of the release, as in `Ledger.release`; give all
+            three or none. The same label with the same records gives the same model.
         stream : Stream, optional
             None draws fresh randomness; for tests `fastdp.testing.FixedStream`.
 
         Raises
         ------
         DTypeError, ParameterError, CalibrationError
-            A parameter or shape is wrong. Never for a value of the records.
+            A parameter or shape is wrong. Never raised for a value of the records.
         BudgetExceededError, UnitMismatchError, LabelConflictError, LedgerError
             As in `Ledger.release`.
         EntropyError
@@ -164,7 +164,7 @@ class LinearRegression(Estimator):
     def _solved(
         self, noisy: Array, m: ClippedSum, features: int
     ) -> tuple[Array, float]:
-        """Return slopes and intercept; eigenvalues below the noise are raised to it."""
+        """Return slopes and intercept; raise small eigenvalues to the noise level."""
         one = bool(self.fit_intercept)
         box = Box.of("bounds", self.bounds, features, centered=one)
         goal = Box.of("y_bounds", self.y_bounds, 1, centered=one)
@@ -181,9 +181,9 @@ class LinearRegression(Estimator):
     ) -> tuple[Array, Array]:
         """Return models refitted with more noise of the same law, at no privacy cost.
 
-        They differ from the model as the model differs from the one without noise. So
-        twice the model minus their quantiles gives bootstrap intervals for the model
-        without noise.
+        The refitted models differ from the model as the model differs from the
+        noiseless model. So twice the model minus their quantiles gives bootstrap
+        intervals for the noiseless model.
 
         Parameters
         ----------
@@ -198,7 +198,7 @@ class LinearRegression(Estimator):
 
         Privacy
         -------
-        None is spent: no record is read. Timing class T0.
+        No cost: no record is read. Timing class T0.
         """
         self._require_fit()
         features = self.n_features_in_

@@ -37,26 +37,26 @@ _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 class LogisticRegression(Estimator):
     """Logistic regression from noisy sums, one model for each of several classes.
 
-    First come the sums of each class. With the sum of products x x^T they give the
-    weights if x is Gaussian (Stein's lemma); two sums of gradients then give Newton
-    steps. Where the noise of the products is too large to be of use, the
-    rest of the budget goes to the sums of the classes again.
+    The first releases are the sums of each class and the sum of products x x^T, which
+    give the weights if x is Gaussian (Stein's lemma); two sums of gradients then give
+    Newton steps. If the noise of the products is too large, the rest of the budget goes
+    to the sums of the classes again.
 
     Parameters
     ----------
     classes : sequence of int, float, bool or str
-        All classes, which are public: two or more. Records of others are left out.
+        Public list of all classes, two or more. Records of other classes are left out.
     bounds : tuple (low, high)
         Public bounds of the features: numbers, or arrays of shape (features,). Records
-        are clamped to them.
+        are clamped to the bounds.
     unit, neighboring_relation, epsilon, delta, rho
         As in `LinearRegression`.
     data_norm : int, float, Fraction or Decimal, optional
         Public L2 norm of a record around the center of the bounds, in halves of their
-        width: longer records are shortened. None takes the norm of a record
-        that is uniform between the bounds.
+        width; longer records are shortened. None takes the norm of a uniform record
+        between the bounds.
     fit_intercept : bool
-        False for log odds of 0 at the origin.
+        False fixes the log odds at the origin to 0.
 
     Attributes
     ----------
@@ -71,14 +71,14 @@ class LogisticRegression(Estimator):
     is one row of each sum, computed from the record and earlier releases, and
     `ClippedSum` checks the row's norm in integers. So the sensitivity under the
     neighboring relation holds with any rounding of floats and solvers. Earlier releases
-    decide what is summed, but not the noise. A record with NaN, or of no class, is a
-    row of zeros, infinities count as the bounds. Timing class T0.
+    affect the summed rows, but not the noise. A record with NaN, or of no class, counts
+    as a row of zeros, and infinities count as the bounds. Timing class T0.
 
     References
     ----------
     Chaudhuri, Monteleoni, Sarwate, "Differentially private empirical risk
-    minimization", JMLR 2011, perturb the objective instead, which is private at an
-    exact minimizer only. docs/learning.md.
+    minimization", JMLR 2011 (objective perturbation, which is private only at an exact
+    minimizer). docs/learning.md.
 
     Examples
     --------
@@ -130,12 +130,12 @@ class LogisticRegression(Estimator):
 
     @property
     def _models(self) -> int:
-        """Number of linear models: one for two classes."""
+        """The number of linear models; two classes need one."""
         classes = checked_classes(self.classes)
         return len(classes) if len(classes) > 2 else 1
 
     def _length(self, features: int) -> float:
-        """Return the length by which records, with their constant 1, are divided."""
+        """Return the divisor of the records with their constant 1."""
         square = features / 3
         if self.data_norm is not None:
             square = self._positive("data_norm") ** 2
@@ -179,8 +179,8 @@ class LogisticRegression(Estimator):
     ) -> Self:
         """Fit the model by four releases.
 
-        Parameters, errors and privacy are those of `LinearRegression.fit`, except that
-        `y` holds classes. In a ledger each release has its own label, `label` with
+        Parameters, errors and privacy are as in `LinearRegression.fit`, except that
+        `y` holds classes. In a ledger each release has its own label: `label` with
         "1/4" and so on.
         """
         one_index(X=X, y=y)
@@ -205,7 +205,7 @@ class LogisticRegression(Estimator):
         return self._keep(X, features, **learned)
 
     def _fitted(self, fitting: Fitting, z: Array, codes: Array, features: int) -> Array:
-        """Return the weights of each model, one a row, after all releases."""
+        """Return the weights of each model, one per row, after all releases."""
         width, one = z.shape[1], 1 / self._length(features)
         sums = fitting.release(0, z, labels=codes)
         n = float(len(z))  # public if records are replaced
@@ -250,7 +250,7 @@ class LogisticRegression(Estimator):
     def _again(
         self, fitting: Fitting, z: Array, codes: Array, sums: Array
     ) -> tuple[Array, float]:
-        """Return the mean of all releases as sums of classes, and its deviation."""
+        """Return the mean of all releases of the class sums, and its deviation."""
         shapes = self._shapes(z.shape[1] - bool(self.fit_intercept))
         classes, width = sums.shape
         own = (codes[:, None] == np.arange(classes))[:, :, None]
@@ -309,14 +309,14 @@ class LogisticRegression(Estimator):
         return np.where(total > 0, p / np.where(total > 0, total, 1), 1 / p.shape[1])
 
     def predict(self, X: Any) -> Array:
-        """Return the class of each record, shape (n,); the first for one with NaN."""
+        """Return the class of each record, shape (n,); the first class for NaN."""
         odds = self.decision_function(X)
         best = odds > 0 if odds.ndim == 1 else odds.argmax(axis=1)
         found: Array = self.classes_[best.astype(np.int64)]
         return found
 
     def score(self, X: Any, y: Any) -> float:
-        """Return the share of records whose class is predicted, without noise."""
+        """Return the share of correctly predicted records, without noise."""
         found = self.predict(X)
         classes = checked_classes(self.classes)
         codes = coded(y, classes, len(found))
@@ -344,8 +344,8 @@ def checked_classes(classes: Any) -> list[Any]:
 def labels_of(y: Any) -> Array:
     """Return labels as an array: of objects if their type allows nulls.
 
-    In an array of numbers, one null would turn all integers into floats, and large
-    ones could become equal.
+    In an array of numbers, one null would turn all integers into floats, and different
+    large integers could become equal.
     """
     y = dense(y)
     if len(getattr(y, "columns", ())) == 1:  # a frame
@@ -365,7 +365,7 @@ def labels_of(y: Any) -> Array:
 def coded(y: Any, classes: list[Any], n: int) -> Array:
     """Return the place of each record's class, -1 if it is not a class.
 
-    Each entry is read by itself: no other entry changes its class.
+    Each entry is read separately: no other entry changes its class.
     """
     if y is None:
         raise ParameterError("requires y to be passed, but the target y is None")
@@ -396,7 +396,7 @@ def logistic(t: Any) -> Array:
 
 
 def dots(u: Array, w: Array) -> Array:
-    """Return the products of rows with w; each depends on its own row alone."""
+    """Return the products of rows with w; each depends only on its own row."""
     out = np.zeros(len(u))
     for j in range(u.shape[1]):
         out += u[:, j] * w[..., j]
@@ -418,7 +418,7 @@ def egg(length: float, centered: bool) -> tuple[float, float]:
 
 
 def _padded(fitting: Fitting, i: int, rows: Array) -> Array:
-    """Return the noisy sum of rows that may be shorter than those of mechanism i."""
+    """Return the noisy sum of rows, padded to the dimension of mechanism i."""
     (size,) = fitting.mechanisms[i].shape
     whole = np.zeros((len(rows), size))
     whole[:, : rows.shape[1]] = rows

@@ -1,4 +1,4 @@
-"""Multiplicative weights: a distribution of records that answers counting queries."""
+"""Multiplicative weights: fits a distribution that answers counting queries."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PASSES = 5
 
 
 class MWEM(Estimator):
-    """A distribution of records that answers counting queries, from few of them.
+    """A distribution of records that answers many counting queries from few releases.
 
     Each round chooses the query that the distribution answers worst, releases its count
     with noise, and moves the distribution toward all counts released so far.
@@ -39,10 +39,10 @@ class MWEM(Estimator):
     Parameters
     ----------
     domain : sequence of int
-        Public number of values of each feature, which are 0, 1, 2 and so on.
+        Public number of values of each feature; the values are 0, 1, 2 and so on.
     queries : int or array of bool or of 0 and 1, shape (queries, kinds)
         An int k stands for all counts of records with given values of k features. A row
-        of an array tells which kinds of records a query counts; the kinds are in the
+        of an array marks the kinds of records that a query counts; the kinds are in the
         order of ``numpy.ndindex(*domain)``. Queries times kinds is at most 2**26.
     unit, neighboring_relation, epsilon, delta, rho
         As in `LinearRegression`.
@@ -60,11 +60,12 @@ class MWEM(Estimator):
 
     Privacy
     -------
-    That of `event()` for each `fit`, of all rounds, exact. A record is of one kind, and
-    the answers of the weights are public. So a record that is added, removed or
-    replaced moves a count by at most 1, and with it a score, the distance of a count
-    from an integer. The number of records is released first; under "replace_one" it is
-    public. A record with NaN, or outside the domain, is in no count. Timing class T0.
+    Each `fit` has the guarantee of `event()` for all rounds, exactly. A record has one
+    kind, and the answers of the weights are public. So adding, removing or replacing a
+    record changes a count by at most 1, and also a score, which is the distance of a
+    count from an integer. The number of records is released first; under "replace_one"
+    it is public. A record with NaN or outside the domain is in no count. Timing class
+    T0.
 
     References
     ----------
@@ -133,9 +134,9 @@ class MWEM(Estimator):
     ) -> Self:
         """Find the weights by a choice and a count in each round; `y` is not read.
 
-        Parameters, errors and privacy are those of `LinearRegression.fit`; the features
+        Parameters, errors and privacy are as in `LinearRegression.fit`; the features
         of `X` are codes, 0 to their number of values less 1. In a ledger each release
-        has its own label, `label` with "1/20" and so on.
+        has its own label: `label` with "1/20" and so on.
         """
         domain = checked_domain(self.domain)
         queries = checked_queries(self.queries, domain)
@@ -167,12 +168,12 @@ class MWEM(Estimator):
         return self._keep(X, len(domain), **learned, measured_=np.array(measured))
 
     def predict(self, queries: Any = None) -> Array:
-        """Return answers to counting queries from the weights: no record is read.
+        """Return answers to counting queries from the weights; no record is read.
 
         Parameters
         ----------
         queries : int or array, optional
-            As of the class; None takes the queries of the fit.
+            As in the class; None takes the queries of the fit.
         """
         self._require_fit()
         asked = self.queries_
@@ -183,7 +184,7 @@ class MWEM(Estimator):
 
 
 def reweighed(weights: Array, query: Array, wanted: float, n: float) -> Array:
-    """Return weights of sum n after one step toward a count of a query."""
+    """Return weights with sum n after one step toward a query's count."""
     more = (wanted - query @ weights) / (2 * n)
     moved = weights * np.exp(query * np.clip(more, -1, 1))
     found: Array = moved * (n / moved.sum())
@@ -191,7 +192,7 @@ def reweighed(weights: Array, query: Array, wanted: float, n: float) -> Array:
 
 
 def kinds_of(x: Array, domain: tuple[int, ...]) -> Array:
-    """Return how many records are of each kind, as float64; others count nowhere."""
+    """Return the number of records of each kind, as float64; skip other records."""
     known = ((x >= 0) & (x < domain) & (x == np.floor(x))).all(axis=1)
     codes = np.where(known[:, None], x, 0).astype(np.int64)
     kinds = np.ravel_multi_index((*codes.T,), domain)

@@ -31,11 +31,11 @@ ADD = NeighboringRelation.ADD_OR_REMOVE_ONE
 
 
 class PATE(Estimator):
-    """A student of public records, whose labels are noisy votes of private teachers.
+    """A student trained on public records with labels from noisy teachers' votes.
 
     The records are dealt to teachers, each trained on its own part. For each record of
     the public pool every teacher votes for a class, and the class with the most votes
-    after noise becomes the label. The student learns from these labels alone.
+    after noise becomes the label. The student learns only from these labels.
 
     Parameters
     ----------
@@ -46,44 +46,44 @@ class PATE(Estimator):
     pool : array of numbers, shape (queries, features)
         Public records to be labeled.
     classes : sequence of int, float, bool or str
-        All classes, which are public: two or more. Records of others are left out.
+        Public list of all classes, two or more. Records of other classes are left out.
     unit, neighboring_relation, epsilon, delta, rho
         As in `LinearRegression`.
     answers : int, optional
-        Maximum number of labels to release. Then each query's largest count is first
-        tested with noise, and the first queries that pass are answered. None answers
-        all.
+        Maximum number of labels to release: each query's largest count is first tested
+        with noise, and the first queries that pass are answered. None answers all
+        queries.
     threshold : int, optional
-        With `answers`: votes that the largest count, with noise, must reach.
+        With `answers`: number of votes that the noisy largest count must reach.
     student : object with fit(X, y) and predict(X), optional
         Learns from the labeled pool; None takes a copy of the teacher.
 
     Attributes
     ----------
     student_ : object
-        The trained student; None if all labels are of one class, which `predict` then
-        returns.
+        The trained student; None if all labels have the same class, which `predict`
+        then returns.
     answered_ : ndarray of int64
         Places in the pool of the queries that were answered.
     labels_ : ndarray
-        Their labels.
+        Labels of the answered queries.
     classes_ : ndarray
     n_features_in_ : int
 
     Privacy
     -------
-    Each `fit` has the guarantee of `event()`, exactly, for all possible votes. A
-    record is of one teacher: that of its place in `X` if records are replaced, else
-    that of its own features, so that no record moves another. So a record changes one
-    vote on each query: two counts by 1 at most, and the largest count by at most 1. All
-    counts are released with integer noise; labels and student follow from them.
+    Each `fit` has the guarantee of `event()`, exactly, for all possible votes. A record
+    belongs to one teacher, chosen by its place in `X` if records are replaced and
+    otherwise by its own features, so that no record moves another. So a record changes
+    one vote on each query: two counts by at most 1, and the largest count by at most 1.
+    All counts are released with integer noise; labels and student follow from them.
 
-    This holds if a teacher's votes depend on its own records alone. Each copy is fitted
-    by itself, with the global generators of `random` and `numpy.random` seeded by the
-    teacher's number; numpy's settings for errors are put back. **A teacher must keep no
+    This holds if a teacher's votes depend only on its own records. Each copy is fitted
+    separately, with the global generators of `random` and `numpy.random` seeded by the
+    teacher's number; numpy's error settings are restored. **A teacher must keep no
     other state that copies share**, such as a file, and must print and log nothing. A
     teacher that fails on its records, or exits, votes for no class. A record with NaN
-    or an infinity, or of no class, is left out. Timing class T0.
+    or an infinity, or without a class, is left out. Timing class T0.
 
     References
     ----------
@@ -155,7 +155,7 @@ class PATE(Estimator):
         return int(self._public()[0].shape[1])
 
     def _public(self) -> tuple[Array, int, int]:
-        """Return the pool, the number of teachers and the most answers."""
+        """Return the pool, the number of teachers and the maximum number of answers."""
         pool = matrix(self.pool)
         if not len(pool) or not np.isfinite(pool).all():
             raise ParameterError("pool must have a record, and finite numbers")
@@ -197,10 +197,10 @@ class PATE(Estimator):
     ) -> Self:
         """Train teachers, release noisy votes on the pool, and train the student.
 
-        Parameters, errors and privacy are those of `LinearRegression.fit`, except that
+        Parameters, errors and privacy are as in `LinearRegression.fit`, except that
         `y` holds classes, and that teacher and student raise their own errors on public
-        records. In a ledger tests and votes have labels of their own, `label` with
-        "1/2" and "2/2".
+        records. In a ledger tests and votes have their own labels: `label` with "1/2"
+        and "2/2".
         """
         pool, _, answers = self._public()
         classes = checked_classes(self.classes)
@@ -226,9 +226,8 @@ class PATE(Estimator):
     def votes(self, X: Any, y: Any) -> Array:
         """Return the counts of the teachers' votes, **without noise**.
 
-        They must be kept as secret as the records. They are for `calculators` of costs
-        that depend on them; those formulas hold for the real-valued noise of
-        `fastdp.noisy_argmax`.
+        The counts are as secret as the records. They are for the vote-dependent cost
+        `calculators`, which hold for the real-valued noise of `fastdp.noisy_argmax`.
 
         Returns
         -------
@@ -248,7 +247,7 @@ class PATE(Estimator):
         return x, coded(y, checked_classes(self.classes), len(x))
 
     def _rehearse(self, pool: Array, classes: list[Any]) -> None:
-        """Let teacher and student fail on public records: they must not fail later."""
+        """Try teacher and student on public records, to raise errors before the fit."""
         rows = np.resize(pool, (max(len(pool), 2 * len(classes)), pool.shape[1]))
         labels = np.array(classes)[np.arange(len(rows)) % len(classes)]
         for name in ("teacher", "student"):
@@ -307,9 +306,10 @@ def _votes_of(
 ) -> Array:
     """Return the class of each query by a copy of a teacher, fitted to records.
 
-    scikit-learn's models draw from numpy's global generator, others from Python's: both
-    are seeded, so that no teacher depends on what others drew, and then put back. Each
-    has its own copy of the pool, which it may change.
+    scikit-learn's models draw from numpy's global generator, other models from
+    Python's: both generators are seeded, so that no teacher depends on draws of other
+    teachers, and then restored. Each teacher has its own copy of the pool, which it may
+    change.
     """
     state, other = np.random.get_state(), random.getstate()  # noqa: NPY002
     try:
@@ -325,6 +325,6 @@ def _votes_of(
 
 
 def _key(row: Array) -> int:
-    """Return a number of a record's features alone."""
+    """Return a number that depends only on a record's features."""
     digest = hashlib.blake2b(row.tobytes(), digest_size=7).digest()
     return int.from_bytes(digest, "little")

@@ -27,30 +27,30 @@ class PCA(Estimator):
         Number of components to keep; None keeps all.
     bounds : tuple (low, high)
         Public bounds of the features: numbers, or arrays of shape (features,). Records
-        are clamped to them.
+        are clamped to the bounds.
     unit, neighboring_relation, epsilon, delta, rho
         As in `LinearRegression`.
     data_norm : int, float, Fraction or Decimal, optional
         Public L2 norm of a record around the center of the bounds, in halves of their
-        width: longer records weigh less. None takes the norm of a record that is
-        uniform between the bounds.
+        width; longer records weigh less. None takes the norm of a uniform record
+        between the bounds.
     centered : bool
-        True takes the center of the bounds as the mean: less noise.
+        True takes the center of the bounds as the mean, which needs less noise.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_components, features)
     mean_ : ndarray of shape (features,)
     explained_variance_ : ndarray of shape (n_components,)
-        Not with `centered`, where the number of records is not released.
+        Absent with `centered`, because the number of records is then not released.
     explained_variance_ratio_ : ndarray of shape (n_components,)
     n_components_, n_features_in_ : int
 
     Privacy
     -------
-    As in `LinearRegression`: that of `event()` for each `fit`, exact, by the
+    As in `LinearRegression`: each `fit` has the guarantee of `event()`, exactly, by the
     sensitivity of one `ClippedSum` under the neighboring relation. A record with NaN
-    is a row of zeros, infinities count as the bounds. Timing class T0.
+    counts as a row of zeros, and infinities count as the bounds. Timing class T0.
 
     References
     ----------
@@ -121,7 +121,7 @@ class PCA(Estimator):
     ) -> Self:
         """Find the components by one release; `y` is not read.
 
-        Parameters, errors and privacy are those of `LinearRegression.fit`.
+        Parameters, errors and privacy are as in `LinearRegression.fit`.
         """
         x = self._entered(X)
         features = x.shape[1]
@@ -156,7 +156,7 @@ class PCA(Estimator):
         return self._keep(X, features, **learned)
 
     def transform(self, X: Any) -> Array:
-        """Return records along the components, shape (n, n_components), no noise."""
+        """Return noiseless records along the components, shape (n, n_components)."""
         x = self._entered(X, fitted=True)
         with np.errstate(over="ignore", invalid="ignore"):
             found: Array = (x - self.mean_) @ self.components_.T
@@ -167,7 +167,7 @@ class PCA(Estimator):
         return self.fit(X, y, **options).transform(X)
 
     def inverse_transform(self, X: Any) -> Array:
-        """Return records of `transform` in the features' axes."""
+        """Return transformed records in the features' axes."""
         return np.asarray(X) @ self.components_ + self.mean_
 
     def get_feature_names_out(self, input_features: Any = None) -> Array:

@@ -1,4 +1,4 @@
-"""Sums of products of a record's numbers, for least squares and principal axes."""
+"""Sums of products of a record's numbers, for least squares and PCA."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from fastdp.learning._base import Array
 class Products:
     """The products z_i z_j, i <= j, of each record's z as one row of bounded norm.
 
-    z has free numbers in [-1, 1], then a one if `constant`, and then the target if
+    z has free numbers in [-1, 1], then a 1 if `constant`, and then the target if
     `target`; the target's square is left out. Rows are scaled down to the public
     `radius`, which fits free numbers of the given L2 norm (None: uniform in the box).
-    The scale depends on the free numbers alone, so a fit of the target on them stays
-    unbiased.
+    The scale depends only on the free numbers, so a fit of the target on the free
+    numbers stays unbiased.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Products:
         return np.sqrt(square**2 + 2 * self._target * square)
 
     def rows(self, inner: Array, target: Array | None = None) -> Array:
-        """Return each record's row, from its own numbers; zeros for one with NaN."""
+        """Return each record's row from its own numbers; zeros if it has NaN."""
         square, absolute = np.zeros(len(inner)), np.zeros(len(inner))
         for column in inner.T:  # fixed order: no record's sum depends on others
             square += column**2

@@ -1,7 +1,8 @@
-"""Calculators: whole mechanisms as people run them, and what they cost.
+"""Calculators: the cost of whole mechanisms as they are used in practice.
 
-Each takes the plain parameters of a known algorithm, checks the conditions of its
-analysis and returns a plan with its event, for the accountants, and its guarantee.
+Each calculator accepts the plain parameters of a known algorithm, checks the conditions
+of its analysis and returns a plan with the event (for the accountants) and the
+guarantee.
 """
 
 from fastdp import _public

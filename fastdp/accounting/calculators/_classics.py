@@ -1,4 +1,4 @@
-"""Known algorithms around one private step: their cost, and when they are useful."""
+"""Cost and utility of known algorithms around one private step."""
 
 from __future__ import annotations
 
@@ -34,14 +34,15 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class ProposeTestReleasePlan:
-    """The test of a proposed local sensitivity; made by `propose_test_release`.
+    """The test of a proposed local sensitivity, from `propose_test_release`.
 
     Parameters
     ----------
     threshold : float
-        Release if distance + noise exceeds this; rounded up. For `DiscreteLaplace`
-        noise of scale 1/test_epsilon on the integer distance, `Laplace` noise of that
-        scale with a granularity of at most 1, and the continuous law.
+        Release if distance + noise exceeds this threshold, which is rounded up. It is
+        valid for `DiscreteLaplace` noise of scale 1/test_epsilon on the integer
+        distance, `Laplace` noise of this scale with a granularity of at most 1, and the
+        continuous law.
     test_epsilon : Fraction
         Epsilon of the noise on the distance.
     event : ApproximateDPEvent
@@ -63,10 +64,11 @@ class ProposeTestReleasePlan:
 
 
 def _rarely_reached(epsilon: Fraction, probability: Fraction) -> float:
-    """Return what noise of scale 1/epsilon reaches with at most this `probability`.
+    """Return a level that noise of scale 1/epsilon reaches with P <= `probability`.
 
-    On a grid of step g it is e^(-epsilon t)/(1 + e^(-epsilon g)), which for g <= 1 is
-    largest at 1; continuous noise is the limit g = 0. Rounded up.
+    On a grid of step g the probability of reaching t is e^(-epsilon t)/(1 + e^(-epsilon
+    g)), which for g <= 1 is largest at g = 1; continuous noise is the limit g = 0.
+    Rounded up.
     """
     shrink = Fraction(math.exp(-float_up(epsilon)) * (1 - 1e-15))
     return float_up(Fraction(-log_down(probability * (1 + shrink))) / epsilon)
@@ -82,10 +84,11 @@ def propose_test_release(
 ) -> ProposeTestReleasePlan:
     """Return threshold and cost of propose-test-release.
 
-    A bound of the local sensitivity is proposed without looking at the data; the number
-    of records that would have to change before the local sensitivity exceeds it (0 if
-    it does already) is tested with Laplace noise of scale 1/test_epsilon; if the test
-    passes, the statistic is released with noise for the proposed bound.
+    A bound on the local sensitivity is proposed without looking at the data. The
+    distance is the number of records that would have to change before the local
+    sensitivity exceeds the bound (0 if it exceeds the bound already). The distance is
+    tested with Laplace noise of scale 1/test_epsilon; if the test passes, the statistic
+    is released with noise for the proposed bound.
 
     Parameters
     ----------
@@ -94,7 +97,7 @@ def propose_test_release(
     test_delta : int, float, Fraction or Decimal
         Probability that a distance of 0 passes, > 0 and < 1/2.
     release_epsilon, release_delta : int, float, Fraction or Decimal
-        Those of the release if the proposed bound were a global one; >= 0.
+        Parameters of the release if the proposed bound were a global one; >= 0.
     neighboring_relation : NeighboringRelation
         The relation for both distance and release.
 
@@ -104,11 +107,11 @@ def propose_test_release(
 
     Privacy
     -------
-    (test_epsilon + release_epsilon, max(test_delta, release_delta)): of two neighbors
-    either both are at distance 0, test alike and pass with probability test_delta, or
-    one is not, and then the statistics differ by at most the proposed bound. The
-    distance must move by at most 1 between neighbors, and the bound must not depend on
-    the data.
+    (test_epsilon + release_epsilon, max(test_delta, release_delta)): either both
+    neighbors are at distance 0 and pass the test with probability test_delta, or one
+    neighbor is not at distance 0, and the statistics differ by at most the proposed
+    bound. The distance must move by at most 1 between neighbors, and the bound must not
+    depend on the data.
 
     References
     ----------
@@ -140,12 +143,12 @@ def propose_test_release(
 
 
 def parts_changed(assignment: str | None, relation: NeighboringRelation) -> int:
-    """Return how many parts of a dataset one record can change, if in one at a time.
+    """Return how many disjoint parts of a dataset one record can change.
 
     Raises
     ------
     ParameterError
-        `assignment` is not known, does not suit the relation, or is left out where the
+        `assignment` is unknown, does not suit the relation, or is missing although the
         number depends on it.
     """
     if assignment is not None and assignment not in ("place", "key"):
@@ -169,7 +172,7 @@ def parts_changed(assignment: str | None, relation: NeighboringRelation) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class SubsampleAggregatePlan:
-    """Averages over blocks of records; made by `subsample_and_aggregate`.
+    """Averages over blocks of records, from `subsample_and_aggregate`.
 
     Parameters
     ----------
@@ -201,7 +204,7 @@ def subsample_and_aggregate(
     neighboring_relation: Relation = NeighboringRelation.ADD_OR_REMOVE_ONE,
     assignment: str | None = None,
 ) -> SubsampleAggregatePlan:
-    """Return noise and cost of any statistic, computed on blocks and averaged.
+    """Return noise and cost of a statistic that is averaged over blocks of records.
 
     Parameters
     ----------
@@ -213,26 +216,26 @@ def subsample_and_aggregate(
     epsilon : int, float, Fraction or Decimal
         Pure epsilon, > 0.
     copies : int
-        In how many blocks one record may be, 1 ... blocks.
+        Maximum number of blocks with one record, 1 ... blocks.
     neighboring_relation : NeighboringRelation
         How datasets differ; the block of a record must not depend on other records.
     assignment : str, optional
-        What the block of a record depends on: "place" (its public place in the dataset
-        alone) or "key" (anything of the record itself, such as a hash of its user).
-        Required under `REPLACE_ONE`, where a record replaced changes one block by its
-        place, and two by its key. Under `ADD_OR_REMOVE_ONE` it is "key": a record
-        removed moves the places of others.
+        What determines a record's block: "place" (only its public place in the dataset)
+        or "key" (only the record itself, such as a hash of its user). Required under
+        `REPLACE_ONE`, where replacing a record changes one block by place and two by
+        key. Under `ADD_OR_REMOVE_ONE` it is "key": removing a record moves the places
+        of others.
 
     Returns
     -------
     SubsampleAggregatePlan
-        Noise of scale changed (high - low)/(blocks epsilon), where `changed` blocks
-        are `copies`, or twice as many (see `assignment`), at most all.
+        Noise of scale changed (high - low)/(blocks epsilon), where `changed` is
+        `copies` or twice `copies` (see `assignment`), at most `blocks`.
 
     Raises
     ------
     ParameterError
-        `assignment` is left out or does not suit the relation.
+        `assignment` is missing or does not suit the relation.
 
     References
     ----------
@@ -268,15 +271,15 @@ def subsample_and_aggregate(
 
 @dataclass(frozen=True, kw_only=True)
 class ERMPlan:
-    """A choice among models by private selection; made by `exponential_mechanism_erm`.
+    """A private choice among models, from `exponential_mechanism_erm`.
 
     Parameters
     ----------
     excess_loss : float
-        The mean loss of the chosen model exceeds the least by more than this with at
-        most `failure` probability; rounded up.
+        The mean loss of the chosen model exceeds the least mean loss by more than this
+        with probability at most `failure`; rounded up.
     failure : Fraction
-        That probability.
+        The probability above.
     event : ExponentialMechanismEvent
         The event of the choice.
     """
@@ -303,7 +306,7 @@ def exponential_mechanism_erm(
     records : int
         Number of records, >= 1; public.
     loss_range : int, float, Fraction or Decimal
-        A record's losses lie in an interval of this length, > 0. (Those of a gradient
+        Length of an interval that contains a record's losses, > 0. (For a gradient
         bound G on a ball of radius R: 2 G R.)
     epsilon : int, float, Fraction or Decimal
         Pure epsilon of the exponential mechanism on mean losses, > 0.
@@ -317,7 +320,7 @@ def exponential_mechanism_erm(
 
     Privacy
     -------
-    Pure epsilon, and of bounded range, for one record replaced.
+    Pure epsilon with bounded range, if one record is replaced.
 
     References
     ----------
@@ -349,17 +352,17 @@ def exponential_mechanism_erm(
 
 @dataclass(frozen=True, kw_only=True)
 class ExponentialMechanismError:
-    """How far below the best a choice is; made by `exponential_mechanism_error`.
+    """Loss of a choice against the best, from `exponential_mechanism_error`.
 
     Parameters
     ----------
     bound : float
-        The chosen score is more than this below the best one with at most `failure`
-        probability; in the scores' unit, rounded up.
+        The chosen score is more than this below the best score with probability at most
+        `failure`; in the scores' unit, rounded up.
     mean : float
-        A bound of how far it is below on average, rounded up.
+        A bound on the mean distance below the best score, rounded up.
     failure : Fraction
-        That probability.
+        The probability above.
     """
 
     bound: float
@@ -375,7 +378,7 @@ def exponential_mechanism_error(
     failure: Real,
     monotonic: bool = False,
 ) -> ExponentialMechanismError:
-    """Return how far the exponential mechanism's choice is below the best.
+    """Return bounds on how far the exponential mechanism's choice is below the best.
 
     The bounds hold for any scores; for given scores `fastdp.ExponentialMechanism.pmf`
     has the exact law.
@@ -389,7 +392,7 @@ def exponential_mechanism_error(
     failure : int, float, Fraction or Decimal
         > 0 and < 1.
     monotonic : bool
-        As there: both numbers are half as large.
+        As in `fastdp.ExponentialMechanism`; both numbers are then half as large.
 
     Returns
     -------

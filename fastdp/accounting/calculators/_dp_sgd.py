@@ -1,4 +1,4 @@
-"""Private training by noisy clipped gradients: what a schedule of batches costs."""
+"""Private training by noisy clipped gradients: the cost of a schedule of batches."""
 
 from __future__ import annotations
 
@@ -57,14 +57,15 @@ _Parts: TypeAlias = tuple[tuple[Event, int], ...]
 
 @dataclass(frozen=True, kw_only=True)
 class DPSGDPlan:
-    """A schedule of noisy clipped gradients and its guarantee; made by `dp_sgd`.
+    """A schedule of noisy clipped gradients with its guarantee, from `dp_sgd`.
 
     Parameters
     ----------
     records, steps : int
         Number of records and of steps.
     batch : int or float
-        Exact batch size, or its mean (Poisson, allocated), which need not be whole.
+        Exact batch size, or the mean batch size (Poisson, allocated), which need not be
+        whole.
     sampling : str
         "poisson", "allocated", "fixed" or "shuffled".
     sigma : float
@@ -73,11 +74,11 @@ class DPSGDPlan:
     epsilon, delta : float
         The guarantee of all steps, including those of `before`.
     event : Event
-        The event to compose for it.
+        The event of the schedule, for composition.
     accountant : str
         The notion that the guarantee was read from.
     certified : bool
-        False if the figures are those of Poisson sampling and do not hold.
+        False if the figures assume Poisson sampling and do not hold.
     """
 
     records: int
@@ -93,12 +94,12 @@ class DPSGDPlan:
 
     @property
     def neighboring_relation(self) -> NeighboringRelation:
-        """Poisson, allocated: one record more or less; else one record replaced."""
+        """One record added or removed (Poisson, allocated), or else one replaced."""
         return relation_of(self.event)
 
     @property
     def sampling_rate(self) -> float:
-        """Share of the records in a batch."""
+        """The share of the records in a batch."""
         return self.batch / self.records
 
     @property
@@ -125,56 +126,56 @@ def dp_sgd(
     assume_poisson: bool = False,
     largest_batch: int | None = None,
 ) -> DPSGDPlan:
-    """Return a schedule of private training, solving for what was left out.
+    """Return a schedule of private training, solving for the missing parameter.
 
-    Exactly one of `batch`, `steps`, `sigma` and `epsilon` is left out; a
-    `sampling_rate` stands for a batch, `epochs` for steps.
+    Leave out exactly one of `batch`, `steps`, `sigma` and `epsilon`; `sampling_rate`
+    may replace `batch`, and `epochs` may replace `steps`.
 
     Parameters
     ----------
     records : int
         Number of records, >= 1; public.
     batch : int, optional
-        Batch size, 1 ... records: exact, or its mean for Poisson batches. Allocated:
-        an epoch has records/batch steps, rounded up, and the mean batch is records
-        over that. If left out: the largest that meets the target.
+        Batch size, 1 ... records: exact, or the mean for Poisson batches. For allocated
+        batches an epoch has records/batch steps, rounded up, and the mean batch is
+        records over this number. If left out: the largest batch that meets the target.
     sampling_rate : int, float, Fraction or Decimal, optional
         In place of `batch`: batch/records, > 0 and <= 1. For Poisson batches it is the
         exact probability of each record; for fixed and shuffled batches it must give a
         whole batch.
     steps : int, optional
-        Number of steps, >= 1. If left out: the most that meet the target.
+        Number of steps, >= 1. If left out: the largest number that meets the target.
     epochs : int, float, Fraction or Decimal, optional
         In place of `steps`: passes over the records, > 0; epochs * records/batch steps,
-        rounded up. The batch must be known. A shuffled epoch has records // batch
-        steps: records that fill no batch are left out of it.
+        rounded up. The batch must be known. A shuffled epoch has records // batch steps
+        and leaves out the records that do not fill a batch.
     sigma : int, float, Fraction or Decimal, optional
-        Noise multiplier, > 0. If left out: the least that meets the target.
+        Noise multiplier, > 0. If left out: the least multiplier that meets the target.
     epsilon : int, float, Fraction or Decimal, optional
-        Target, > 0. If left out: what the schedule guarantees.
+        Target, > 0. If left out: the schedule's guarantee.
     delta : int, float, Fraction or Decimal
         > 0 and < 1.
     sampling : str
-        How batches are drawn, by the code that trains: "poisson" (each record by a coin
-        of its own in every step), "allocated" (each record joins one step of every
-        epoch, uniformly and independently: `fastdp.random.allocate`), "fixed" (a
-        uniform subset of `batch` records, drawn again in every step) or "shuffled"
-        (disjoint batches of a permutation, as most data loaders do; "allocated" is a
-        change of one line and costs far less).
+        How the training code draws batches: "poisson" (each record by its own coin in
+        every step), "allocated" (each record joins one step of every epoch, uniformly
+        and independently: `fastdp.random.allocate`), "fixed" (a uniform subset of
+        `batch` records, drawn again in every step) or "shuffled" (disjoint batches of a
+        permutation, as in most data loaders; changing one line to "allocated" costs far
+        less).
     before : Event, optional
-        Earlier phases of the same training, for the same neighboring relation (the
-        `event` of their plan); they are in the guarantee.
+        Earlier phases of the same training (the `event` of their plan), for the same
+        neighboring relation; the guarantee includes them.
     accountant : callable, optional
-        Makes an empty accountant; None: `PLDAccountant`, or for "fixed"
-        `RDPAccountant`, which is far faster there and a few percent less tight.
+        Callable that makes an empty accountant. None: `PLDAccountant`, or for "fixed"
+        `RDPAccountant`, which is far faster for "fixed" and a few percent less tight.
     assume_poisson : bool
-        Only with "shuffled": True gives Poisson's figures, which do not hold for
-        shuffled batches (the truth may be ten times as large); the plan says so. False
-        charges every record in full once an epoch of records // batch steps, which
-        holds.
+        Only with "shuffled". True gives the figures for Poisson batches, which do not
+        hold for shuffled batches (the true epsilon may be ten times as large); the plan
+        says so. False charges every record in full once per epoch of records // batch
+        steps, which holds.
     largest_batch : int, optional
-        Only with "poisson": a larger batch is cut to this many of its records (a
-        uniform subset, or the first in a public order), so that arrays have one shape.
+        Only with "poisson": a larger batch is cut to this number of records (a uniform
+        subset, or the first in a public order), so that all arrays have one shape.
 
     Returns
     -------
@@ -183,23 +184,22 @@ def dp_sgd(
     Raises
     ------
     CalibrationError
-        No value of what was left out meets the target.
+        No value of the missing parameter meets the target.
     UnsupportedEventError
-        The accountant has no bound for such events, or `before` is for another
+        The accountant has no bound for these events, or `before` is for another
         neighboring relation.
 
     Privacy
     -------
-    For all iterates together. Poisson and allocated batches: one record more or less
-    (sensitivity 1 in clipping norms); sums must be divided by a public number, not by
-    the size of the batch, and nothing may reveal who is in a batch, or how many. Fixed
-    and shuffled ones: one record replaced (sensitivity 2).
-    Poisson batches that are cut cost more than those that are not: one record may push
-    out another (docs/proofs/amplification.md, section 6).
-    Allocated batches: an epoch that is cut short is a sample of a shorter one.
-    Shuffled batches in one epoch touch a record once, so that an epoch is one Gaussian
-    release; partial epochs count as whole ones, and a smaller last batch as the first
-    of a new epoch.
+    The guarantee is for all iterates together. Poisson and allocated batches: one
+    record added or removed (sensitivity 1 in clipping norms); sums must be divided by a
+    public number, not by the batch size, and nothing may reveal the members or the size
+    of a batch. Fixed and shuffled batches: one record replaced (sensitivity 2). Cut
+    Poisson batches cost more than uncut ones, because one record may push out another
+    (docs/proofs/amplification.md, section 6). Allocated batches: an epoch that is cut
+    short is a sample of a shorter one. In one shuffled epoch each record is in at most
+    one batch, so that an epoch is one Gaussian release; a partial epoch counts as a
+    whole one, and a smaller last batch counts as the first of a new epoch.
 
     References
     ----------
@@ -273,7 +273,7 @@ def dp_sgd(
 
 
 def _one_of(name: str, value: object, other: str, instead: object) -> object:
-    """Return the one that is given of two equivalent parameters."""
+    """Return the given one of two equivalent parameters."""
     if value is not None and instead is not None:
         raise ParameterError(
             f"{name} and {other} state the same number: give only one of them"
@@ -282,7 +282,7 @@ def _one_of(name: str, value: object, other: str, instead: object) -> object:
 
 
 def _batch_of(sampling_rate: Real, records: int, *, whole: bool) -> Fraction:
-    """Return the batch of a rate: next to a whole number where it must be one."""
+    """Return the batch of a rate; if it must be whole, round a nearly whole one."""
     rate = _validate.positive("sampling_rate", sampling_rate)
     if rate > 1:
         raise ParameterError(
@@ -303,9 +303,10 @@ def _batch_of(sampling_rate: Real, records: int, *, whole: bool) -> Fraction:
 
 
 def _epoch(records: int, batch: Fraction, sampling: str) -> Fraction:
-    """Return how many steps pass over the records once, on average.
+    """Return the mean number of steps for one pass over the records.
 
-    Shuffled batches are disjoint and of one size: a permutation has no more of them.
+    Shuffled batches are disjoint and of one size, so a permutation has records //
+    batch.
     """
     return Fraction(records // batch) if sampling == "shuffled" else records / batch
 
@@ -407,7 +408,7 @@ class _Setting:
         delta: Real,
         epsilon: Real | None,
     ) -> DPSGDPlan:
-        """Return the plan; do not search an epsilon that is known to be met."""
+        """Return the plan; skip the search for an epsilon that is already known."""
         parts = self.parts(batch, steps, sigma)
         events: list[Event] = [SelfComposedEvent(*part) for part in parts]
         if self.before is not None:
@@ -435,7 +436,7 @@ class _Setting:
         return max(composed.log_delta(target.epsilon), -1e300) - target.limit
 
     def least_sigma(self, target: _Target, batch: Fraction, steps: int) -> Fraction:
-        """Return a sigma that meets the target, next to the least."""
+        """Return a sigma that meets the target, just above the least one."""
         times, rate = steps, float(batch / self.records)
         if self.charges_epochs:
             times, rate = self.participations(batch, steps), 1.0
@@ -473,7 +474,7 @@ class _Setting:
     ) -> tuple[float, float] | None:
         """Return a sigma just above the least one, and the slope of ln(delta) there.
 
-        It uses Renyi divergences, which take no time; None if they give no bound.
+        It uses Renyi divergences, which are fast; None if they give no bound.
         """
         renyi = replace(self, maker=RDPAccountant)
 
@@ -494,10 +495,10 @@ class _Setting:
         guess: float,
         slope: float,
     ) -> tuple[float, float] | None:
-        """Return roughly where the target is met, and the slope of ln(delta) there.
+        """Return a rough solution for the target, and the slope of ln(delta) there.
 
-        `setting` gives rate, noise and steps for the parameter to solve for. Return
-        None if there is no estimate for them.
+        `setting` maps the parameter to solve for to rate, noise and steps. Return None
+        if there is no estimate.
         """
         if self.before is not None or setting(guess)[0] >= 1:
             return None
@@ -550,7 +551,7 @@ class _Setting:
         return self.batch(found)
 
     def batch(self, size: Fraction | int) -> Fraction:
-        """Return the batch, or the mean of allocated ones whose epochs are whole."""
+        """Return the batch, or the mean allocated batch if epochs are whole."""
         if self.sampling != "allocated":
             return Fraction(size)
         return Fraction(self.records, math.ceil(self.records / Fraction(size)))
@@ -562,13 +563,13 @@ class _Setting:
 
     @property
     def charges_epochs(self) -> bool:
-        """Whether every record is charged in full once an epoch."""
+        """Whether every record is charged in full once per epoch."""
         return self.sampling == "shuffled" and not self.assume_poisson
 
 
 @dataclass(frozen=True)
 class _Target:
-    """An (epsilon, delta) to meet; `mu` is roughly that of its Gaussian privacy."""
+    """An (epsilon, delta) to meet; `mu` is its approximate Gaussian parameter."""
 
     epsilon: Fraction
     limit: float

@@ -1,8 +1,8 @@
-"""Solvers of `dp_sgd`: an estimate to start from, and searches for roots.
+"""Solvers for `dp_sgd`: a starting estimate, and searches for roots.
 
-The estimate is of what sampled Gaussian noise costs: the integral that `PLDAccountant`
-certifies, for the removal of a record, with as few nodes as serve. It is no bound, and
-nothing that is returned rests on it.
+The estimate approximates the cost of sampled Gaussian noise: the integral that
+`PLDAccountant` certifies, for the removal of a record, with few nodes. It is not a
+bound, and no returned value depends on its accuracy.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def estimated_log_delta(
     Returns
     -------
     float
-        NaN where nothing was found.
+        NaN if no estimate was found.
     """
     theta = _saddle_guess(rate, sigma, steps, epsilon)
     low, high = 0.0, math.inf
@@ -94,7 +94,7 @@ def estimated_log_delta(
 
 
 def _saddle_guess(rate: float, sigma: float, steps: float, epsilon: float) -> float:
-    """Return roughly the best order: that of Gaussian privacy."""
+    """Return roughly the best order, from Gaussian privacy."""
     square = steps * rate * rate * math.expm1(min(sigma**-2, 50.0))
     square = max(min(square, steps * sigma**-2), 1e-300)
     away = (epsilon - square / 2) / 2
@@ -104,7 +104,7 @@ def _saddle_guess(rate: float, sigma: float, steps: float, epsilon: float) -> fl
 def _tilted(
     rate: float, sigma: float, theta: float
 ) -> tuple[_Floats, _Floats, float] | None:
-    """Return losses, masses under the tilt at theta, and ln of the moment there."""
+    """Return losses, masses tilted by theta, and ln of the moment at theta."""
     s = sigma
     h = min(s, 1.5 * s * s) / 2.5
     count = (14 * s + 2 + theta) / h
@@ -128,7 +128,7 @@ def _tilted(
 def root_near(
     function: Callable[[float], float], guess: float, slope: float
 ) -> tuple[float, float] | None:
-    """Return about where a function is 0 and its slope there; None: not found.
+    """Return an approximate root of a function and its slope there, or None.
 
     Parameters
     ----------
@@ -137,7 +137,8 @@ def root_near(
     guess : float
         > 0.
     slope : float
-        About d function/d ln(number) there; so is the slope that is returned.
+        About d function/d ln(number) at the guess; the returned slope is of the same
+        kind.
     """
     x, value = math.log(guess), function(guess)
     for _ in range(12):
@@ -163,7 +164,7 @@ def root_near(
 def root_below(
     excess: Callable[[float], float], guess: float, slope: float, near: float = NEAR
 ) -> float | None:
-    """Return a point where `excess` was found just below 0, at most `near`.
+    """Return a point at which `excess` is just below 0, by at most `near`.
 
     A step by the given slope, a secant, then inverse interpolation in three points.
     """
@@ -194,8 +195,8 @@ def largest_count(
 ) -> int:
     """Return the largest k in 1 ... most with excess(k) <= 0; excess grows with k.
 
-    Outwards from a guess, then by interpolation and halving in ln k; `slope` is about
-    d excess/d ln(k).
+    The search goes outward from a guess, then interpolates and halves in ln k; `slope`
+    is about d excess/d ln(k).
     """
     k = int(min(max(guess, 1.0), float(most)))
     low, high, at_low, at_high, turn, reach = 0, most + 1, 0.0, 0.0, 0, 1.2

@@ -1,8 +1,8 @@
 """Prefix sums under continual release: noise shaped by a factorization.
 
-The answers A x, A the lower triangle of ones, are released as B (C x + noise), A = B C.
-That is Gaussian noise on C x: its cost is the sensitivity of C, and its error the size
-of B's rows (docs/proofs/amplification.md, section 3).
+The answers A x, where A is the lower triangle of ones, are released as B (C x + noise)
+with A = B C. This is Gaussian noise on C x: the cost depends on the sensitivity of C,
+and the error on the norms of B's rows (docs/proofs/amplification.md, section 3).
 """
 
 from __future__ import annotations
@@ -45,11 +45,12 @@ class MatrixPlan:
     Parameters
     ----------
     strategy : str
-        Which factorization.
+        Name of the factorization.
     steps : int
         Number of prefix sums.
     participations, separation : int
-        How often one record takes part at most, and how many steps apart at least.
+        Maximum number of steps with one record, and the least distance between these
+        steps.
     sensitivity : float
         L2 sensitivity of C x to one record of norm 1 in all its steps, rounded up.
     largest_row, mean_row : float
@@ -88,12 +89,12 @@ class MatrixPlan:
             Standard deviation, > 0, in units of one record's largest norm.
         neighboring_relation : NeighboringRelation
             By default one record's contributions are replaced by zeros; under
-            REPLACE_ONE the sensitivity is twice as large, and is made so.
+            REPLACE_ONE the sensitivity is doubled.
 
         Raises
         ------
         ParameterError
-            The relation is ADD_OR_REMOVE_ONE: to remove a record would shift all later
+            The relation is ADD_OR_REMOVE_ONE: removing a record would shift all later
             steps.
         """
         neighboring_relation = as_relation(neighboring_relation)
@@ -127,22 +128,22 @@ def matrix_mechanism(
     ----------
     strategy : str
         "independent" (noise on every step's sum, added up: C = 1); "tree" (binary tree
-        of partial sums, each prefix from the fewest); "square_root" (C = B = the square
-        root of A); "banded" (few coefficients, B = A/C: the first `bands` of that root,
-        or those given); "blt" (coefficients by `buffers` that decay, with the least
-        largest error for these participations).
+        of partial sums, each prefix from the fewest sums); "square_root" (C = B = the
+        square root of A); "banded" (few coefficients, B = A/C: the first `bands`
+        coefficients of the square root, or given ones); "blt" (coefficients from
+        decaying `buffers`, with the least largest error for these participations).
     steps : int
         Number of prefix sums, 1 ... 2**22.
     participations : int
-        How many steps one record takes part in at most, >= 1.
+        Maximum number of steps that one record takes part in, >= 1.
     separation : int, optional
-        How many steps lie between two of them at least, >= 1: needed if there are
-        several. A record that is used once an epoch, in a fixed order: steps an epoch.
+        Minimum distance in steps between two participations, >= 1; required if there
+        are several. For a record that is used once per epoch in a fixed order: the
+        number of steps per epoch.
     bands : int or sequence of float, optional
         Only for "banded": number of the root's coefficients, 1 ... steps; or up to 2048
-        coefficients, such as those of `optimized_bands`: the first is 1, and none is
-        larger than the one before it or below 0. They are rounded to multiples of
-        2**-20.
+        coefficients, such as those of `optimized_bands`: the first is 1, and the others
+        are >= 0 and never increase. They are rounded to multiples of 2**-20.
     buffers : int, optional
         Only for "blt": number of buffers, 1 ... 8.
 
@@ -206,9 +207,9 @@ def optimized_bands(
 ) -> tuple[float, ...]:
     """Return coefficients for "banded" with the least largest error over the steps.
 
-    The root's coefficients are best if all of them are used; with few of them for many
-    steps, other coefficients have a much smaller largest error. The search takes
-    milliseconds for tens of bands and about a second for 2048.
+    The square root's coefficients are best if all of them are used; with few
+    coefficients for many steps, other coefficients have a much smaller largest error.
+    The search takes milliseconds for tens of bands and about a second for 2048.
 
     Parameters
     ----------
@@ -217,26 +218,26 @@ def optimized_bands(
     bands : int
         Number of coefficients, 1 ... the smaller of `steps` and 2048.
     participations : int
-        How many steps one record takes part in at most, >= 1.
+        Maximum number of steps that one record takes part in, >= 1.
     separation : int, optional
-        How many steps lie between two of them at least, >= 1: needed if there are
-        several. It matters if it is below `bands`.
+        Minimum distance in steps between two participations, >= 1; required if there
+        are several. It matters if it is below `bands`.
     effort : int
-        How many seconds the search may take, about, >= 1: hundreds of bands for 2**18
-        steps have a slightly smaller error with more.
+        Approximate time of the search in seconds, >= 1. With hundreds of bands for
+        2**18 steps, more time gives a slightly smaller error.
 
     Returns
     -------
     tuple of float
-        Multiples of 2**-20 that start with 1, do not grow and are >= 0: `bands` of
-        `matrix_mechanism`, `fastdp.PrefixSums` and `fastdp.Counter`.
+        Multiples of 2**-20 that start with 1, do not grow and are >= 0, to use as
+        `bands` of `matrix_mechanism`, `fastdp.PrefixSums` and `fastdp.Counter`.
 
     Notes
     -----
     **Privacy.** The sensitivity is computed from the numbers that the search returns,
     so it does not depend on the search. They are a function of public parameters, and
     may differ in the last places between machines and versions of scipy: to rebuild a
-    mechanism elsewhere, such as a counter in a ledger, keep the numbers themselves.
+    mechanism elsewhere, such as a counter in a ledger, store the numbers.
 
     References
     ----------
@@ -260,7 +261,7 @@ def optimized_bands(
 
 
 def _pattern(n: int, participations: int, separation: int | None) -> tuple[int, int]:
-    """Return how often a record takes part within n steps, and how far apart."""
+    """Return a record's number of participations in n steps, and their distance."""
     k = _validate.integer("participations", participations, 1)
     if k > 1 and separation is None:
         raise ParameterError("separation must be given if participations > 1")
@@ -271,20 +272,21 @@ def _pattern(n: int, participations: int, separation: int | None) -> tuple[int, 
 def participation_sensitivity(
     matrix: npt.ArrayLike, *, participations: int, separation: int
 ) -> float:
-    """Return an upper bound of the sensitivity of any C to a record's steps.
+    """Return an upper bound on the sensitivity of any C to a record's steps.
 
-    The largest root of the sum of |C^T C| over pairs of a record's steps, itself
-    bounded from above: first the best partners of every step, then the best steps. For
-    columns that are orthogonal at `separation` and beyond (bands up to it) it is exact.
+    The sensitivity is at most the root of the largest sum of |C^T C| over pairs of a
+    record's steps. The largest sum is bounded in turn: first by the best partners of
+    every step, then by the best steps. The bound is exact if columns at least
+    `separation` apart are orthogonal (at most `separation` bands).
 
     Parameters
     ----------
     matrix : array_like of float, shape (rows, steps)
-        C; its column t is what a unit contribution in step t changes.
+        C; column t is the change by a unit contribution in step t.
     participations : int
-        How many steps one record takes part in at most, >= 1.
+        Maximum number of steps that one record takes part in, >= 1.
     separation : int
-        How many steps lie between two of them at least, >= 1.
+        Minimum distance in steps between two participations, >= 1.
 
     Returns
     -------

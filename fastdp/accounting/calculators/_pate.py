@@ -1,4 +1,4 @@
-"""Votes of teachers: the cost of noisy majorities, for any or for given votes."""
+"""The cost of noisy majorities of teachers' votes, for any or for given votes."""
 
 from __future__ import annotations
 
@@ -43,26 +43,25 @@ def pate(
 ) -> Event:
     """Return the event of one noisy majority of teachers' votes, for any votes.
 
-    Each teacher is trained on a part of the records of its own and casts one vote; the
-    label with the largest noisy count is released. One record changes one vote, and so
-    two counts by 1 each; or two votes, see `assignment`.
+    Each teacher is trained on its own part of the records and casts one vote; the label
+    with the largest noisy count is released. One record changes one vote, and so two
+    counts by 1 each, or it changes two votes (see `assignment`).
 
     Parameters
     ----------
     noise : str
         "gaussian" or "laplace": the law of the noise on each count, continuous. (With
-        integer noise ties change the law; state the event of the noisy counts then.)
+        integer noise, ties change the law; use the event of the noisy counts instead.)
     width : int, float, Fraction or Decimal
         sigma of Gaussian noise, scale of Laplace noise, > 0.
     neighboring_relation : NeighboringRelation
         How datasets of the records differ; the teacher of a record must not depend on
         other records.
     assignment : str, optional
-        What the teacher of a record depends on: "place" (its public place in the
-        dataset alone) or "key" (anything of the record itself). Required under
-        `REPLACE_ONE`, where a record replaced changes one vote by its place, and two
-        by its key. Under `ADD_OR_REMOVE_ONE` it is "key": a record removed moves the
-        places of others.
+        What determines a record's teacher: "place" (only its public place in the
+        dataset) or "key" (only the record itself). Required under `REPLACE_ONE`, where
+        replacing a record changes one vote by place and two by key. Under
+        `ADD_OR_REMOVE_ONE` it is "key": removing a record moves the places of others.
 
     Returns
     -------
@@ -77,8 +76,8 @@ def pate(
     Privacy
     -------
     The guarantee is that of the whole noisy histogram, because the label is a function
-    of it: mu = sqrt(2)/sigma, or pure 2/scale; twice that for two votes. It does not
-    depend on the true votes.
+    of the histogram: mu = sqrt(2)/sigma, or pure 2/scale; twice these for two votes. It
+    does not depend on the true votes.
 
     References
     ----------
@@ -114,9 +113,9 @@ def data_dependent_pate_divergence(
 ) -> float:
     """Return a Renyi divergence of a noisy majority that DEPENDS ON THE VOTES.
 
-    The result is a function of private data and must not be released as it is: it can
-    be published only through a mechanism of its own (smooth sensitivity). It serves to
-    see what such a release could save.
+    The result is a function of private data and must not be released directly: it can
+    be published only through its own mechanism (smooth sensitivity). It shows how much
+    such a release could save.
 
     Parameters
     ----------
@@ -132,8 +131,8 @@ def data_dependent_pate_divergence(
     Returns
     -------
     float
-        A bound for both directions between these votes and those after one teacher
-        votes otherwise; at most the bound for any votes, rounded up.
+        A bound for both directions between these votes and the votes after one teacher
+        changes its vote; at most the bound for any votes, rounded up.
 
     Privacy
     -------
@@ -185,7 +184,7 @@ def votes_of(votes: npt.ArrayLike, dimensions: int) -> npt.NDArray[np.int64]:
 
 
 def vote_rows(votes: _Array, dimensions: int) -> _Array:
-    """Return votes as rows, one for each query; looks at dtype and shape alone."""
+    """Return votes as rows, one for each query; check only dtype and shape."""
     if votes.dtype.kind not in "iu" or not 1 <= votes.ndim <= dimensions:
         raise DTypeError(
             "votes must be integers in one dimension"
@@ -215,7 +214,7 @@ def _check_noise(noise: str) -> None:
 
 
 def _gaussian(gaps: list[float], sigma: float, order: float) -> float:
-    """Return `gaussian_bound` for these gaps to the winning label."""
+    """Return `gaussian_bound` from the labels' gaps to the winning label."""
     log_q = _log_sum([_log_half_erfc(gap / (2 * sigma)) for gap in gaps])
     return gaussian_bound(log_q, sigma, order)
 
@@ -223,7 +222,7 @@ def _gaussian(gaps: list[float], sigma: float, order: float) -> float:
 def gaussian_bound(log_q: float, sigma: float, order: float) -> float:
     """Return Theorem 6's bound where its conditions hold, never above order/sigma^2.
 
-    `log_q` is ln of a bound of the probability that another label wins.
+    `log_q` is ln of a bound on the probability that another label wins.
     """
     plain = order / (sigma * sigma)
     log_q += 1e-13
@@ -259,9 +258,9 @@ def _gain(log_keep: float, power: float, log_a: float, log_rest: float) -> float
 def _laplace(gaps: list[float], gamma: float, order: int) -> float:
     """Return the best of the moments' bounds of Papernot et al. 2017, over the order.
 
-    The moment l = order - 1: 2 gamma^2 l (l + 1), 2 gamma l, and with q a bound of the
-    probability that the label is another than that of most votes,
-    ln((1 - q) ((1 - q)/(1 - e^(2 gamma) q))^l + q e^(2 gamma l)).
+    The moment l = order - 1: 2 gamma^2 l (l + 1), 2 gamma l, and with q a bound on the
+    probability that the label does not have the most votes, ln((1 - q) ((1 - q)/(1 -
+    e^(2 gamma) q))^l + q e^(2 gamma l)).
     """
     moment = order - 1
     plain = min(2 * gamma * gamma * moment * (moment + 1), 2 * gamma * moment)

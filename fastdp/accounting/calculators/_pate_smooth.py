@@ -1,10 +1,10 @@
-"""What may be said in public about a bound that depends on teachers' votes.
+"""Public statements about a privacy bound that depends on teachers' votes.
 
-With h(x) = erfc(x/(2 sigma))/2 and m labels, the votes of a query count by one number:
-the gap g with (m - 1) h(g) = sum of h(n_max - n_i), a bound of the probability that
-another label wins. A teacher who votes otherwise moves g by at most 2. Take a lattice
-of gaps with a step that divides 2. The least bound up to each gap is then a table that
-does not grow, and its local sensitivities at any distance are read from the table
+With h(x) = erfc(x/(2 sigma))/2 and m labels, the votes of a query enter by one number:
+the gap g with (m - 1) h(g) = sum of h(n_max - n_i), a bound on the probability that
+another label wins. One changed vote changes g by at most 2. Take a lattice of gaps with
+a step that divides 2. The least bound up to each gap is then a nonincreasing table, and
+local sensitivities at any distance are read from the table
 (docs/proofs/amplification.md, section 3).
 """
 
@@ -43,17 +43,18 @@ _NOTHING, _MOST_PLACES = 1e-15, 1 << 18
 
 @dataclass(frozen=True, kw_only=True)
 class DataDependentPATE:
-    """A divergence that depends on votes, and its sensitivity: both are PRIVATE.
+    """A divergence that depends on votes, and its sensitivity; both are PRIVATE.
 
     Parameters
     ----------
     divergence : float
-        Sum over the queries of a bound of the Renyi divergence between their votes and
-        those after one teacher votes otherwise, in both directions.
+        Sum over the queries of a bound on the Renyi divergence, in both directions,
+        between their votes and the votes after one teacher changes its vote.
     smooth_sensitivity : float
-        A bound, smooth in the votes, of how much one teacher changes `divergence`.
+        A bound, smooth in the votes, on the change of `divergence` by one teacher.
     smoothness : float
-        It differs between neighbors by at most a factor of e^smoothness.
+        Between neighbors, `smooth_sensitivity` differs by at most a factor of
+        e^smoothness.
     """
 
     divergence: float
@@ -66,8 +67,8 @@ def data_dependent_pate_smooth_sensitivity(
 ) -> DataDependentPATE:
     """Return a divergence of noisy majorities and its smooth sensitivity: PRIVATE BOTH.
 
-    Neither may be released. With Gaussian noise whose scale is the smooth sensitivity
-    the divergence may: `fastdp.mechanisms.pate.PATEDivergence` does so.
+    Neither may be released. The divergence may be released with Gaussian noise scaled
+    by the smooth sensitivity: use `fastdp.mechanisms.pate.PATEDivergence`.
 
     Parameters
     ----------
@@ -87,14 +88,14 @@ def data_dependent_pate_smooth_sensitivity(
 
     Privacy
     -------
-    None: the numbers themselves are not private. Neighbors differ in one teacher, who
-    may vote otherwise in every query.
+    None: the numbers themselves are not private. Neighbors differ in one teacher, whose
+    votes may differ in every query.
 
     Notes
     -----
-    The bound of Papernot et al. (2018), Theorem 6, holds for every upper bound of the
-    probability that another label wins, so that the least over larger ones may be
-    taken: that is what makes the table here, and never more than order/sigma^2.
+    The bound of Papernot et al. (2018), Theorem 6, holds for every upper bound on the
+    probability that another label wins, so the least bound over larger probabilities is
+    valid, too. The table holds these least bounds; none exceeds order/sigma^2.
 
     References
     ----------
@@ -137,7 +138,7 @@ def smooth_sensitivity_divergence(
 ) -> float:
     """Return the Renyi divergence of Gaussian noise scaled by a smooth sensitivity.
 
-    It is that of f + sigma S Z, Z a normal number, where S is at least the local
+    The release is f + sigma S Z with normal Z, where S is at least the local
     sensitivity of f and differs by at most a factor e^smoothness between neighbors.
 
     Parameters
@@ -152,7 +153,7 @@ def smooth_sensitivity_divergence(
     Returns
     -------
     float
-        Rounded up; at every such setting the largest over ratios of the two scales.
+        Rounded up; the largest value over all ratios of the two scales.
 
     Raises
     ------
@@ -208,9 +209,10 @@ def _places(counts: npt.NDArray[np.int64], sigma: float) -> npt.NDArray[np.int64
 
 @functools.lru_cache(maxsize=16)
 def _table(labels: int, sigma: float, order: float) -> _Floats:
-    """Return a bound for both directions at each place of the lattice, none growing.
+    """Return nonincreasing bounds for both directions at the places of the lattice.
 
-    The table ends where it is negligible; from there on, its last value serves.
+    The table ends where the bounds are negligible; beyond its end the last value is
+    used.
     """
     from scipy.special import log_ndtr
 
@@ -238,7 +240,7 @@ def _changes(table: _Floats) -> _Floats:
 
 
 def _around(values: _Floats, reach: int) -> _Floats:
-    """Return the largest value within `reach` places of each."""
+    """Return the largest value within `reach` places of each place."""
     if reach == 0:
         return values
     from scipy.ndimage import maximum_filter1d

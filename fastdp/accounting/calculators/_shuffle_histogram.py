@@ -1,4 +1,4 @@
-"""Histograms from shuffled reports: the local epsilon to use, and their errors."""
+"""Histograms from shuffled reports: the local epsilon to use, and the errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["ShuffleHistogramPlan", "shuffle_histogram"]
 
 @dataclass(frozen=True, kw_only=True)
 class ShuffleHistogramPlan:
-    """A histogram by k-ary response and a shuffle; made by `shuffle_histogram`.
+    """A histogram by k-ary response and a shuffle, from `shuffle_histogram`.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ class ShuffleHistogramPlan:
     local_epsilon : float
         Epsilon of each report, for `RandomizedResponse.from_epsilon`.
     epsilon, delta : float
-        Central guarantee of the shuffled reports for one client's value replaced.
+        Central guarantee of the shuffled reports if one client's value is replaced.
     standard_error : float
         Standard error of the estimated number of clients in a rare category.
     """
@@ -47,7 +47,7 @@ class ShuffleHistogramPlan:
 
     @property
     def local_only_error(self) -> float:
-        """Standard error at the same epsilon with no shuffle."""
+        """Standard error at the same epsilon without a shuffle."""
         return _standard_error(self.epsilon, self.clients, self.categories)
 
     def event(self, *, points: int = 48) -> TradeOffEvent:
@@ -63,14 +63,14 @@ class ShuffleHistogramPlan:
 def shuffle_histogram(
     *, categories: int, clients: int, epsilon: Real, delta: Real
 ) -> ShuffleHistogramPlan:
-    """Return the largest local epsilon for a central target, and the errors it gives.
+    """Return the largest local epsilon for a central target, and the errors.
 
     Parameters
     ----------
     categories : int
         Number of categories, >= 2.
     clients : int
-        Number of clients that send a report honestly, >= 1; each one report.
+        Number of clients that each honestly send one report, >= 1.
     epsilon : int, float, Fraction or Decimal
         Central epsilon, >= 1e-9 and <= 300.
     delta : int, float, Fraction or Decimal

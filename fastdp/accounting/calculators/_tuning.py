@@ -32,7 +32,7 @@ _WIDER = 1 + 1e-12
 
 @dataclass(frozen=True, kw_only=True)
 class TuningPlan:
-    """What the best of a random number of runs costs; made by `private_tuning`.
+    """The cost of the best of a random number of runs, from `private_tuning`.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class TuningPlan:
     mean_runs: float
 
     def epsilon(self, delta: Real) -> float:
-        """Return an epsilon of the whole at `delta`, rounded up."""
+        """Return an epsilon of the whole tuning at `delta`, rounded up."""
         return RDPAccountant().compose(self.event).epsilon(delta)
 
 
@@ -61,22 +61,22 @@ def private_tuning(
     gamma: Real | None = None,
     eta: Real | None = None,
 ) -> TuningPlan:
-    """Return what it costs to run a mechanism K times and to release the best result.
+    """Return the cost of running a mechanism K times and releasing the best result.
 
-    K is drawn again for each tuning, in secret, and nothing else may reveal it: neither
-    the run time nor a log. The score that selects the best result must be a part of the
-    private result.
+    K is drawn in secret for each tuning, and nothing may reveal it, such as the run
+    time or a log. The score that selects the best result must be a part of the private
+    result.
 
     Parameters
     ----------
     event : Event
-        One run, with its score. Its Renyi divergences must be known.
+        The event of one run with its score; its Renyi divergences must be known.
     law : str
         The law of K. "poisson": K may be 0, and then nothing is released. "geometric",
         "logarithmic": truncated negative binomial laws with eta 1 and 0. "negative
         binomial": with a given `eta`.
     mean_runs : int, float, Fraction or Decimal, optional
-        For "poisson": its mean, > 0.
+        For "poisson": the mean, > 0.
     gamma : int, float, Fraction or Decimal, optional
         For all other laws: > 0 and < 1; a smaller gamma means more runs.
     eta : int, float, Fraction or Decimal, optional
@@ -93,11 +93,12 @@ def private_tuning(
 
     Privacy
     -------
-    For the neighboring relation of `event`. With eps the divergence of one run, at
-    order a: eps(a) + (1 + eta) (1 - 1/b) eps(b) + (1 + eta) ln(1/gamma)/b + ln(E K)/(a
+    The guarantee holds for the neighboring relation of `event`. With eps the divergence
+    of one run, the divergence at order a is eps(a) + (1 + eta) (1 - 1/b) eps(b) + (1 +
+    eta) ln(1/gamma)/b + ln(E K)/(a
     - 1) for the best b, and for Poisson ln(e^-mean + mean e^((a - 1)(eps(a) + mean
-    d)))/(a - 1) with d the delta of one run at ln(1 + 1/(a - 1)): the published form
-    leaves out that nothing may be released, and fails for means below 1.
+    d)))/(a - 1) with d the delta of one run at ln(1 + 1/(a - 1)). The published form
+    ignores that possibly nothing is released, and fails for means below 1.
 
     References
     ----------
@@ -186,8 +187,8 @@ def _mean(eta: Fraction, gamma: Fraction) -> float:
 def _poisson(event: Event, mean: float) -> list[float]:
     """Return the divergences of the best of a Poisson number of runs.
 
-    The delta of the base at epsilon is convex in e^epsilon, so that chords bound it
-    between the orders at which it is asked.
+    The delta of one run is convex in e^epsilon, so chords bound it between the
+    evaluated orders.
     """
     ratios = [order / (order - 1) for order in _ORDERS]  # they fall
     asked = [

@@ -1,9 +1,10 @@
-"""Privacy events: what a mechanism did, stated by public facts only.
+"""Privacy events: public facts about what a mechanism did.
 
-An event says which noise law was added and how far one individual can move the
-exact answer, or which guarantee was proved of a mechanism, or how other events were
+An event states the law of the added noise and how much one individual can change the
+exact answer, or a guarantee that was proved for a mechanism, or how other events were
 combined. It holds no data and no noise, so it may be stored, compared and published
-(`to_json`). Accountants and `fastdp.accounting.conversions` read guarantees off it.
+(`to_json`). Accountants and `fastdp.accounting.conversions` compute guarantees from
+events.
 """
 
 from fastdp import _public

@@ -1,7 +1,7 @@
-"""What all events share: exact fields, the neighboring relation, JSON.
+"""Common parts of all events: exact fields, the neighboring relation, JSON.
 
 The JSON form is `{"format": "fastdp event", "version": 1, "event": {...}}`; rationals
-are strings such as "1/10", so that nothing is rounded on the way.
+are strings such as "1/10", so that nothing is rounded.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _KINDS: dict[str, type[Event]] = {}
 
 
 class NeighboringRelation(enum.Enum):
-    """Which two datasets a guarantee compares."""
+    """The kind of difference between two datasets that a guarantee compares."""
 
     #: One dataset is the other plus one record.
     ADD_OR_REMOVE_ONE = 1
@@ -67,7 +67,7 @@ Relation: TypeAlias = (
 if TYPE_CHECKING:
 
     class RelationField:
-        """To checkers a field that takes a name and gives the relation."""
+        """Type of a field that accepts a relation's name and returns the relation."""
 
         @overload
         def __get__(self, event: None, kind: type) -> RelationField: ...
@@ -120,7 +120,7 @@ class Event:
 
     @property
     def group_size(self) -> int:
-        """Number of individuals that the event's guarantee is about."""
+        """The number of individuals that the event's guarantee covers."""
         return 1
 
     def __repr__(self) -> str:
@@ -133,7 +133,7 @@ class Event:
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def to_json(self) -> str:
-        """Return the event as JSON text; `from_json` gives an equal event back."""
+        """Return the event as JSON text; `from_json` returns an equal event."""
         return json.dumps(wrapped(FORMAT, "event", as_json(self)))
 
     @staticmethod
@@ -143,13 +143,13 @@ class Event:
         Raises
         ------
         ParameterError
-            The text is not such JSON, of another version, or has a field that is
-            not known, missing, or out of its domain.
+            The text is not such JSON or has another version, or a field is unknown,
+            missing, or out of its domain.
         """
         return event_of(unwrapped(text, FORMAT, "event"))
 
     def _follows(self, name: str) -> bool:
-        """Whether a field says no more than what it has where it is not given."""
+        """Whether the field has its default value."""
         return False
 
     def _set(self, name: str, value: object) -> None:
@@ -178,7 +178,7 @@ def as_relation(value: object) -> NeighboringRelation:
 
 
 class HasEvent(Protocol):
-    """A mechanism, as far as what it costs is concerned."""
+    """A mechanism, of which only the cost matters."""
 
     def event(self) -> Event:
         """Return the public facts of one call."""
@@ -187,8 +187,8 @@ class HasEvent(Protocol):
 def as_event(name: str, value: object) -> Event:
     """Return `value`, an event, or the event of one call of a mechanism.
 
-    A mechanism is what has a method `event`; it answers for the sensitivity and the
-    relation that it was calibrated for, or raises.
+    A mechanism is an object with a method `event`, which returns the event for the
+    mechanism's own sensitivity and relation, or raises.
     """
     if isinstance(value, Event):
         return value
@@ -240,12 +240,12 @@ def _shown(value: object) -> str:
 
 
 def wrapped(form: str, name: str, content: object) -> dict[str, object]:
-    """Return `content` in the envelope that names the form and its version."""
+    """Return `content` in an envelope that names the format and its version."""
     return {"format": form, "version": VERSION, name: content}
 
 
 def unwrapped(text: str, form: str, name: str) -> Any:
-    """Return the content of an envelope, checked for form and version."""
+    """Return the content of an envelope; check its format and version."""
     if not isinstance(text, str):
         raise DTypeError(f"text must be a str, got {type(text).__name__}")
     try:
@@ -263,7 +263,7 @@ def unwrapped(text: str, form: str, name: str) -> Any:
 
 
 def as_json(value: object) -> Any:
-    """Return an event or a field of one in types that JSON knows."""
+    """Return an event or a field of an event as JSON types."""
     match value:
         case Event():
             parts = {

@@ -18,11 +18,11 @@ from fastdp.exceptions import ParameterError
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class RandomizedResponseEvent(Event):
-    """One report of a randomizer whose privacy loss takes three values.
+    """One report of a randomizer with three values of the privacy loss.
 
-    The loss is ln(p/q) with probability p, -ln(p/q) with probability q, and 0 with
-    the rest: k-ary response, unary encoding, local hashing and Hadamard response
-    are all of this form, for every pair of values.
+    The loss is ln(p/q) with probability p, -ln(p/q) with probability q, and 0
+    otherwise: k-ary response, unary encoding, local hashing and Hadamard response are
+    all of this form, for every pair of values.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class RandomizedResponseEvent(Event):
     q : Fraction
         Probability of the opposite loss, > 0; p + q <= 1.
     neighboring_relation : NeighboringRelation
-        What one report compares: by default one individual's value against another.
+        The relation of one report: by default one individual's value is replaced.
     """
 
     p: Positive
@@ -55,11 +55,11 @@ class RandomizedResponseEvent(Event):
 class ExponentialMechanismEvent(Event):
     """A selection whose privacy loss lies in an interval of length `epsilon`.
 
-    That is epsilon-bounded range: for neighbors D and D' the losses of all outcomes
-    lie in some [t, t + epsilon] that contains 0, which implies pure epsilon. The
-    exponential mechanism is of this kind: with weights exp(c score) and scores of
-    sensitivity s, epsilon = 2 c s; where all scores can only rise when a record is
-    added (monotonic), epsilon = c s, and the relation is ADD_OR_REMOVE_ONE.
+    This is epsilon-bounded range: for neighbors D and D' the losses of all outcomes lie
+    in some [t, t + epsilon] that contains 0, which implies pure epsilon. The
+    exponential mechanism has it: with weights exp(c score) and scores of sensitivity s,
+    epsilon = 2 c s; if adding a record can only raise all scores (monotonic), epsilon =
+    c s, and the relation is ADD_OR_REMOVE_ONE.
 
     Report noisy max with Gumbel noise is the same mechanism; with exponential or
     Laplace noise it is not (`PermuteAndFlipEvent`).
@@ -81,9 +81,9 @@ class ExponentialMechanismEvent(Event):
 class PermuteAndFlipEvent(Event):
     """A selection by permute-and-flip, or by scores with exponential or Laplace noise.
 
-    It has pure epsilon, and is not of bounded range: it costs what Laplace noise of
-    scale 1/epsilon costs (docs/proofs/selection.md, Theorem 6). Permute-and-flip is
-    report noisy max with exponential noise (Ding et al. 2021).
+    It has pure epsilon without bounded range: it costs as much as Laplace noise of
+    scale 1/epsilon (docs/proofs/selection.md, Theorem 6). Permute-and-flip is report
+    noisy max with exponential noise (Ding et al. 2021).
 
     Parameters
     ----------

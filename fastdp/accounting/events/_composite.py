@@ -21,7 +21,7 @@ from fastdp.exceptions import DTypeError, ParameterError, UnsupportedEventError
 
 
 class _AroundOne(Event):
-    """An event around one other, whose group it takes over."""
+    """An event around one inner event, with the inner event's group size."""
 
     event: Event
 
@@ -32,7 +32,7 @@ class _AroundOne(Event):
 
 
 class _Wrapper(_AroundOne):
-    """An event around one other, whose relation it takes over as well."""
+    """An event around one inner event, with the inner group size and relation."""
 
     @property
     def neighboring_relation(self) -> NeighboringRelation:
@@ -41,7 +41,7 @@ class _Wrapper(_AroundOne):
 
 
 class _SampledEvent(_AroundOne):
-    """A sample, which may be read for another relation than the event inside."""
+    """An event on a sample; its relation may differ from the inner event's."""
 
     _MAY_FOLLOW: ClassVar[frozenset[str]] = frozenset({"neighboring_relation"})
     neighboring_relation: RelationField
@@ -59,12 +59,12 @@ class _SampledEvent(_AroundOne):
 
 @dataclass(frozen=True, repr=False)
 class ComposedEvent(Event):
-    """Several events on one dataset, each chosen with those before it in view.
+    """Several events on one dataset; each may be chosen after seeing earlier answers.
 
     Parameters
     ----------
     events : tuple of Event
-        At least one; all for one neighboring relation.
+        At least one event; all have the same neighboring relation.
 
     Raises
     ------
@@ -99,7 +99,7 @@ class ComposedEvent(Event):
 
 
 def composed(events: Iterable[Event]) -> Event:
-    """Return events on one dataset as one event: a single one is itself."""
+    """Return events on one dataset as one event; return a single event unchanged."""
     found = tuple(events)
     return found[0] if len(found) == 1 else ComposedEvent(found)
 
@@ -111,9 +111,9 @@ class SelfComposedEvent(_Wrapper):
     Parameters
     ----------
     event : Event
-        What is repeated.
+        The repeated event.
     count : int
-        How often, >= 1.
+        Number of repetitions, >= 1.
     """
 
     event: Event
@@ -124,30 +124,30 @@ class SelfComposedEvent(_Wrapper):
 class PoissonSampledEvent(_SampledEvent):
     """An event on a sample that holds each record independently with one probability.
 
-    Batches of fixed size, and batches that pass over shuffled data, are not of this
-    kind: their privacy differs, sometimes by an order of magnitude.
+    Batches of fixed size, and batches of shuffled data, are not such samples: their
+    privacy differs, sometimes by an order of magnitude.
 
     Parameters
     ----------
     sampling_probability : Fraction
         >= 0 and <= 1, the same for every record.
     event : Event
-        What is done with the sample.
+        The event on the sample.
     neighboring_relation : NeighboringRelation, optional
-        Relation of the result; by default that of `event`. For `REPLACE_ONE` and
-        `REPLACE_SPECIAL`, give `event` for `ADD_OR_REMOVE_ONE`: its cost when the
-        sample has one record more. An event for any other relation may show whether
-        a record was in the sample, so only its delta is amplified. Use
-        `REPLACE_SPECIAL` over such an event only if the mechanism treats a sample
-        with the special record as it treats the sample without it.
+        Relation of the result; by default the relation of `event`. For `REPLACE_ONE`
+        and `REPLACE_SPECIAL`, give `event` for `ADD_OR_REMOVE_ONE`: its cost if the
+        sample has one record more. An event for any other relation may reveal whether a
+        record was in the sample, so only its delta is amplified. Use `REPLACE_SPECIAL`
+        over such an event only if the mechanism treats a sample with the special record
+        as it treats the sample without it.
     largest_batch : int, optional
-        A larger sample is cut to this number of records, >= 1: to a uniform subset, or
-        to the first ones in a public order. That is no post-processing: a record may
-        push out another one, and what two changes of the sample cost counts where
-        samples are as large. For `ADD_OR_REMOVE_ONE` alone, and not for samples that
-        are thrown away where they are too large.
+        A larger sample is cut to this number of records, >= 1: a uniform subset, or the
+        first records in a public order. The cut is not post-processing: a record may
+        push out another record, so for samples of this size the cost of two changes
+        counts. Only for `ADD_OR_REMOVE_ONE`, and not if a sample that is too large is
+        thrown away.
     records : int, optional
-        With `largest_batch`: how many records the data have at most; public.
+        With `largest_batch`: public maximum number of records in the data.
     """
 
     _MAY_FOLLOW: ClassVar[frozenset[str]] = _SampledEvent._MAY_FOLLOW | {
@@ -196,26 +196,26 @@ class PoissonSampledEvent(_SampledEvent):
 class RandomAllocationEvent(_Wrapper):
     """One epoch of `steps` steps; each record joins some of them, drawn uniformly.
 
-    What `fastdp.random.allocate` draws: every record's step is independent of those
-    of other records, and secret, and so are the sizes of batches. Batches of a
-    permutation are not of this kind.
+    `fastdp.random.allocate` draws such epochs: every record's steps are secret and
+    independent of other records' steps, and batch sizes are secret. Batches of a
+    permutation are not such epochs.
 
     Parameters
     ----------
     steps : int
-        Steps of the epoch, >= 1.
+        Number of steps of the epoch, >= 1.
     selected : int
-        Distinct steps of each record, >= 1 and at most `steps`; every set of as many
-        has the same probability. More than one are bounded from above by as many
-        allocations to one step each of a share of the steps.
+        Number of distinct steps of each record, >= 1 and at most `steps`; all sets of
+        this size have the same probability. For several steps the bound uses one
+        allocation to one step for each of `selected` shares of the steps.
     event : Event
-        What one step does with its batch, for `ADD_OR_REMOVE_ONE`: it may depend on
-        all answers before it, and must hide one record more or less in the batch. So a
-        sum is divided by a public number, not by the size of the batch. A step that is
-        repeated (`SelfComposedEvent`) stands for epochs with one and the same
-        allocation; repeat the whole event for a fresh one in each epoch. To replace a
-        record is to remove one and add one: a `GroupEvent` of two around the epoch, if
-        each record joins one step.
+        The event of one step on its batch, for `ADD_OR_REMOVE_ONE`: it may depend on
+        all earlier answers, and must hide one record more or less in the batch. So
+        divide a sum by a public number, not by the batch size. A repeated step
+        (`SelfComposedEvent`) means epochs with the same allocation; for a fresh
+        allocation in each epoch, repeat the whole event. Replacing a record removes one
+        and adds one: use a `GroupEvent` of two around the epoch, if each record joins
+        one step.
     """
 
     steps: Count
@@ -229,9 +229,9 @@ class RandomAllocationEvent(_Wrapper):
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class _AllocatedBlock(RandomAllocationEvent):
-    """An allocation to one of some steps, as a bound of a part of a larger one.
+    """An allocation to one of some steps, which bounds a part of a larger one.
 
-    `share` is how many of all steps a record joins.
+    `share` is the number of all steps that a record joins.
     """
 
     share: Unit
@@ -248,10 +248,10 @@ class SampledWithoutReplacementEvent(_SampledEvent):
     sample_size : int
         Number of records drawn, >= 1 and at most `source_dataset_size`.
     event : Event
-        What is done with the sample. Replacing a record of the sample counts: an event
-        for `ADD_OR_REMOVE_ONE` is taken twice, as a removal and an addition.
+        The event on the sample. Its cost for replacing a record of the sample counts:
+        an event for `ADD_OR_REMOVE_ONE` is charged twice, as a removal and an addition.
     neighboring_relation : NeighboringRelation, optional
-        Relation of the result; by default that of `event`. For
+        Relation of the result; by default the relation of `event`. For
         `ADD_OR_REMOVE_ONE` the larger of two datasets has at least
         `source_dataset_size` records.
     """
@@ -280,10 +280,10 @@ class SampledWithReplacementEvent(_SampledEvent):
     sample_size : int
         Number of draws, >= 1.
     event : Event
-        What is done with the sample. Replacing a record of the sample counts: an event
-        for `ADD_OR_REMOVE_ONE` is taken twice, as a removal and an addition.
+        The event on the sample. Its cost for replacing a record of the sample counts:
+        an event for `ADD_OR_REMOVE_ONE` is charged twice, as a removal and an addition.
     neighboring_relation : NeighboringRelation, optional
-        Relation of the result; by default that of `event`. For
+        Relation of the result; by default the relation of `event`. For
         `ADD_OR_REMOVE_ONE` the larger of two datasets has at least
         `source_dataset_size` records.
     """
@@ -301,9 +301,9 @@ class GroupEvent(_Wrapper):
     Parameters
     ----------
     event : Event
-        What was done.
+        The inner event.
     size : int
-        Number of individuals, >= 1; groups of groups multiply.
+        Number of individuals, >= 1; the sizes of nested groups multiply.
     """
 
     event: Event

@@ -1,7 +1,7 @@
-"""Events of additive noise: which law, and how far one individual moves the answer.
+"""Events of additive noise: the law, and how much one individual changes the answer.
 
-An L2 sensitivity is often a square root: state it by a rational that is not smaller,
-which `l2_sensitivity` makes from the exact square (relative excess below 2^-80).
+An L2 sensitivity is often a square root: state it as a rational that is not smaller.
+`l2_sensitivity` makes one from the exact square (relative excess below 2^-80).
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ from fastdp.accounting.events._base import (
 
 
 def l2_sensitivity(square: _validate.Real) -> Fraction:
-    """Return a rational L2 sensitivity whose square is at least `square`.
+    """Return a rational L2 sensitivity with a square of at least `square`.
 
-    Exact when the root is rational, else above it by a factor below 1 + 2^-80.
+    It is exact if the root is rational, and otherwise exceeds the root by a factor
+    below 1 + 2^-80.
 
     Parameters
     ----------
     square : int, float, Fraction or Decimal
         The exact squared L2 sensitivity, > 0; for example the number of counts
-        that one individual moves by at most 1 each.
+        that one individual changes by at most 1 each.
     """
     return sqrt_up(_validate.positive("square", square))
 
@@ -74,7 +75,7 @@ class DiscreteLaplaceEvent(Event):
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class TruncatedDiscreteLaplaceEvent(Event):
-    """Discrete Laplace noise redrawn while it lies outside {-bound..bound}.
+    """Discrete Laplace noise, redrawn until it is in {-bound..bound}.
 
     Parameters
     ----------
@@ -106,7 +107,7 @@ class GaussianEvent(Event):
     Parameters
     ----------
     sensitivity : Fraction
-        L2 sensitivity over all coordinates together, >= 0; a root is stated by a
+        L2 sensitivity over all coordinates together, >= 0; state a square root as a
         rational that is not smaller (`l2_sensitivity`).
     sigma : Fraction
         Standard deviation, > 0, in the answer's unit.
@@ -127,14 +128,14 @@ class DiscreteGaussianEvent(Event):
     ----------
     sensitivity : Fraction
         L2 sensitivity over all coordinates together, >= 0, in units of the lattice.
-        Integers move by a squared distance that is an integer: the floor of the square
-        counts, for delta at least 1 unless it is 0. A square less than 2**-20 below an
-        integer (`math.sqrt(3)`) counts as that integer; `l2_sensitivity` states a root
-        safely.
+        Squared distances of integers are integers, so the floor of the square counts;
+        for delta it is at least 1 unless the sensitivity is 0. A square less than
+        2**-20 below an integer (`math.sqrt(3)`) counts as that integer;
+        `l2_sensitivity` states a root safely.
     sigma : Fraction
         Parameter of the law, > 0, in units of the lattice.
     coordinates : int, optional
-        Most coordinates that one individual can move; None when not known.
+        Maximum number of coordinates that one individual can change; None if unknown.
     neighboring_relation : NeighboringRelation
         The relation for which `sensitivity` holds.
     """
@@ -156,19 +157,19 @@ class DiscreteGaussianEvent(Event):
 class DiscreteGaussianSumEvent(Event):
     """The sum of independent discrete Gaussian variables on every coordinate.
 
-    Several parties add one each; the sum is not discrete Gaussian, but close to it
-    (docs/proofs/shares.md, section 5).
+    Each of several parties adds one variable; the sum is not discrete Gaussian, but
+    close (docs/proofs/shares.md, section 5).
 
     Parameters
     ----------
     sensitivity : Fraction
-        L2 sensitivity over all coordinates together, as of `DiscreteGaussianEvent`.
+        L2 sensitivity over all coordinates together, as in `DiscreteGaussianEvent`.
     sigma : Fraction
-        Parameter of each variable, > 0. Nothing is known of sums where it is below 1.
+        Parameter of each variable, > 0. No bound is known for sums with sigma below 1.
     shares : int
         Number of variables in the sum, >= 1.
     coordinates : int, optional
-        Most coordinates that one individual can move; None when not known.
+        Maximum number of coordinates that one individual can change; None if unknown.
     neighboring_relation : NeighboringRelation
         The relation for which `sensitivity` holds.
     """
@@ -192,17 +193,17 @@ class DiscreteGaussianSumEvent(Event):
 class SkellamEvent(Event):
     """Skellam noise, the difference of two Poisson variables, on integer coordinates.
 
-    Sums of such noise are such noise, and their variances add up.
+    Sums of Skellam noise are Skellam noise, and the variances add up.
 
     Parameters
     ----------
     sensitivity : Fraction
-        L2 sensitivity over all coordinates together, as of `DiscreteGaussianEvent`.
+        L2 sensitivity over all coordinates together, as in `DiscreteGaussianEvent`.
     variance : Fraction
         Variance of the noise on each coordinate, > 0. The mean of each of the two
         Poisson variables is half of it.
     coordinates : int, optional
-        Most coordinates that one individual can move; None when not known.
+        Maximum number of coordinates that one individual can change; None if unknown.
     neighboring_relation : NeighboringRelation
         The relation for which `sensitivity` holds.
     """

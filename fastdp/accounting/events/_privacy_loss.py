@@ -1,4 +1,4 @@
-"""Events known by their privacy loss: a discrete law of it, as other tools export."""
+"""Events with a discrete law of the privacy loss, as other tools export."""
 
 from __future__ import annotations
 
@@ -50,25 +50,27 @@ _LOG_MOST = math.log1p(_ROUNDING)
 class PrivacyLossEvent(Event):
     """Any mechanism that a discrete law of the privacy loss dominates.
 
-    With P the law of the output on one dataset and Q that on its neighbor, the loss
-    ln(P/Q) has under P the probabilities stated; what they lack to 1 is the
-    probability of an infinite loss. The mechanism's hockey-stick divergence must be at
-    most that of the law at every epsilon, also below 0.
+    Let P be the law of the output on one dataset and Q the law on its neighbor. The
+    loss ln(P/Q) has the stated probabilities under P; 1 minus their sum is the
+    probability of an infinite loss. At every epsilon, also below 0, the mechanism's
+    hockey-stick divergence must be at most the law's.
 
     Parameters
     ----------
     losses : tuple of Fraction
-        Increasing; at least one. For the removal of a record: P is with it.
+        Increasing, at least one, for the removal of a record: P is the law with the
+        record.
     probabilities : tuple of Fraction
-        Probabilities of the losses, each > 0; the sum is at most 1, and so is (up to
-        1e-9, for rounded numbers) that of probability * exp(-loss), their mass under Q.
+        Probabilities of the losses, each > 0, with a sum of at most 1. The sum of
+        probability * exp(-loss), their mass under Q, is also at most 1 (up to 1e-9, for
+        rounded numbers).
     addition_losses, addition_probabilities : tuple of Fraction, optional
-        The same for the addition of a record, where P is without it. Left out, they
-        follow from the law of removal, with both datasets exchanged.
+        The same for the addition of a record, where P is the law without the record. If
+        left out, they follow from the law of removal with the datasets exchanged.
     neighboring_relation : NeighboringRelation
-        The relation for which the law holds. For REPLACE_ONE the laws are those of
-        both orders of two datasets, and each step may have either first: several
-        steps are composed by the larger of both profiles.
+        The relation for which the law holds. For REPLACE_ONE the laws are for the two
+        orders of the datasets, and each step may have either order: several steps are
+        composed by the larger of the two profiles.
 
     See Also
     --------
@@ -144,7 +146,7 @@ def _log_other_mass(
 
 
 def total(values: Sequence[Fraction]) -> Fraction:
-    """Return the exact sum, of many rationals faster than one after the other."""
+    """Return the exact sum; for many rationals, faster than adding one by one."""
     scale = math.lcm(*{value.denominator for value in values})
     return Fraction(sum(v.numerator * (scale // v.denominator) for v in values), scale)
 
@@ -160,15 +162,15 @@ def privacy_loss_from_pmf(
 ) -> PrivacyLossEvent:
     """Return the event of probabilities on a grid of losses.
 
-    This is the form in which dp-accounting keeps a privacy loss distribution. Numbers
-    that rounding made inconsistent (by up to 1e-3, after many compositions) are
-    repaired toward more loss. Only a pessimistic estimate bounds anything.
+    dp-accounting stores a privacy loss distribution in this form. Numbers that rounding
+    made inconsistent (by up to 1e-3, after many compositions) are repaired toward more
+    loss. Only a pessimistic estimate gives a bound.
 
     Parameters
     ----------
     probabilities : array_like of float, shape (n,), or mapping of int to float
-        The probability of the loss interval * (lower_index + i); or, as a mapping, of
-        interval * index.
+        Entry i is the probability of the loss interval * (lower_index + i); in a
+        mapping, of the loss interval * index.
     interval : int, float, Fraction or Decimal
         Distance of neighboring losses, > 0.
     lower_index : int
@@ -176,8 +178,8 @@ def privacy_loss_from_pmf(
     infinity_mass : int, float, Fraction or Decimal
         Probability of an infinite loss, >= 0 and < 1.
     addition : PrivacyLossEvent, optional
-        The law for the addition of a record, made likewise. None: it follows from
-        that of removal, which is valid but loose where losses were rounded up.
+        The law for the addition of a record, made in the same way. None: it follows
+        from the law of removal, which is valid but loose if losses were rounded up.
     neighboring_relation : NeighboringRelation
         The relation for which the law holds.
 
@@ -219,7 +221,7 @@ def privacy_loss_from_pmf(
 def _masses(
     probabilities: npt.ArrayLike | Mapping[int, float], lower_index: int
 ) -> list[tuple[int, Fraction]]:
-    """Return the indices that have a probability, ascending, with it."""
+    """Return the indices with a positive probability, ascending, with their masses."""
     first = _validate.integer("lower_index", lower_index, -_FARTHEST, _FARTHEST)
     if isinstance(probabilities, Mapping):
         indices = [
@@ -244,11 +246,11 @@ def _masses(
 def _repaired(
     step: Fraction, masses: list[tuple[int, Fraction]], infinite: Fraction
 ) -> tuple[tuple[Fraction, ...], tuple[Fraction, ...]]:
-    """Return losses and probabilities that are those of a pair of laws.
+    """Return losses and probabilities that belong to a pair of laws.
 
-    What probabilities exceed 1 by is taken off the lowest losses, which changes no
-    divergence that a mechanism can have; a mass above 1 under Q is lowered by raising
-    the lowest losses (docs/proofs/numerical_accounting.md, section 10).
+    An excess of the probabilities over 1 is removed from the lowest losses, which
+    changes no divergence that a mechanism can have; a mass above 1 under Q is lowered
+    by raising the lowest losses (docs/proofs/numerical_accounting.md, section 10).
     """
     excess = total([infinite, *(p for _, p in masses)]) - 1
     if excess > _REPAIRED:
@@ -274,7 +276,8 @@ def _raised(
 ) -> tuple[list[Fraction], list[Fraction]]:
     """Return a law with the lowest losses raised until Q has a mass of at most 1.
 
-    All below some loss are raised to it, and as much as needed of that to the next.
+    All losses below some loss are raised to it, and then a part of its mass, as needed,
+    to the next loss.
     """
     mass, scale = np.array(values, float), np.exp(-np.array(losses, float))
     other = np.append(np.cumsum((mass * scale)[::-1])[::-1][1:], 0.0)

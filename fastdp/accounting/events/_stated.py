@@ -1,4 +1,4 @@
-"""Events known only by a guarantee: any mechanism, described by what was proved."""
+"""Events of any mechanism with a proved guarantee, and nothing else known."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class PureDPEvent(Event):
     Parameters
     ----------
     epsilon : Fraction
-        >= 0; at 0 nothing is told.
+        >= 0; at 0 the output reveals nothing.
     neighboring_relation : NeighboringRelation
         The relation for which the guarantee holds.
     """
@@ -45,7 +45,7 @@ class ApproximateDPEvent(Event):
     epsilon : Fraction
         >= 0.
     delta : Fraction
-        >= 0 and <= 1; at 1 nothing is promised.
+        >= 0 and <= 1; at 1 there is no guarantee.
     neighboring_relation : NeighboringRelation
         The relation for which the guarantee holds.
     """
@@ -59,7 +59,8 @@ class ApproximateDPEvent(Event):
 class ZCDPEvent(Event):
     """Any mechanism whose Renyi divergence of order a is at most xi + rho a.
 
-    For every a > 1: (xi, rho)-zero-concentrated privacy, plain for xi = 0.
+    It holds for every a > 1: (xi, rho)-zero-concentrated privacy, or plain rho-zCDP for
+    xi = 0.
 
     Parameters
     ----------
@@ -138,7 +139,7 @@ class RDPEvent(Event):
 
 @dataclass(frozen=True, repr=False)
 class GDPEvent(Event):
-    """Any mechanism no easier to test than one unit normal against another, mu apart.
+    """Any mechanism at least as hard to test as two unit normals at distance mu.
 
     Parameters
     ----------

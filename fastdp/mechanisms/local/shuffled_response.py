@@ -114,7 +114,7 @@ class ShuffledResponse(Mechanism):
         epsilon, delta : int, float, Fraction or Decimal
             Central target; 1e-9 <= epsilon <= 300, 0 < delta < 1.
         clients, categories, other
-            As of the class.
+            As in the class.
         """
         from fastdp.accounting.amplification import shuffled_local_epsilon
 

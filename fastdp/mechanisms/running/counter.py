@@ -151,7 +151,7 @@ class Counter(Running):
     ) -> Counter:
         """Return the counter with the least Gaussian noise for rho-zCDP, rounded up.
 
-        Errors are those of `from_epsilon`.
+        Errors are as in `from_epsilon`.
         """
         _, moved = _events(steps, strategy, bands, buffers, events_per_unit, pure=False)
         return cls(
