@@ -49,6 +49,7 @@ from fastdp.accounting.events import (
 from fastdp.accounting.groups import group_delta, group_epsilon, group_rho
 from fastdp.accounting.guarantees import event_delta, event_epsilon, event_rho
 from fastdp.accounting.odometers import PureOdometer, ZCDPOdometer
+from fastdp.accounting.parallel import parallel_event
 from fastdp.accounting.pure import PureAccountant
 from fastdp.accounting.tcdp import TCDPAccountant
 from fastdp.accounting.zcdp import ZCDPAccountant
@@ -99,6 +100,7 @@ __all__: list[str] = [
     "group_epsilon",
     "group_rho",
     "l2_sensitivity",
+    "parallel_event",
     "privacy_loss_from_pmf",
 ]
 
