@@ -48,6 +48,12 @@ void fdp_fx_copy(const fdp_fx_t *f, uint64_t *out, const uint64_t *a)
     memcpy(out, a, 2 * f->w * sizeof *out);
 }
 
+/* A pair for an arena that has failed, so that no later step reads memory that nobody wrote. */
+static void set_nothing(const fdp_fx_t *f, uint64_t *out)
+{
+    memset(out, 0, 2 * f->w * sizeof *out);
+}
+
 static void one_up(uint64_t *x, size_t n, uint64_t by)
 {
     for (size_t i = 0; i < n && by != 0; i++) {
@@ -83,6 +89,7 @@ static void product(const fdp_fx_t *f, uint64_t *out, const uint64_t *x, const u
     const size_t n = fdp_nat_trim(x, f->w), m = fdp_nat_trim(y, f->w);
     uint64_t *room = fdp_arena_take(f->a, 2 * f->w);
     if (room == NULL) {
+        memset(out, 0, f->w * sizeof *out);
         return;
     }
     fdp_limbs_mul(room, x, n, y, m);
@@ -102,7 +109,7 @@ void fdp_fx_over(const fdp_fx_t *f, uint64_t *out, const uint64_t *a, const uint
     const fdp_nat_t low = fdp_fx_nat(f, b), high = fdp_fx_nat(f, b + f->w);
     if (low.n == 0 || high.n == 0) {
         f->a->vague = true;
-        memset(out, 0, 2 * f->w * sizeof *out);
+        set_nothing(f, out);
         return;
     }
     const fdp_nat_t least =
@@ -118,6 +125,7 @@ void fdp_fx_less(const fdp_fx_t *f, uint64_t *out, const uint64_t *a)
 {
     uint64_t *one = fdp_arena_take(f->a, 2 * f->w);
     if (one == NULL) {
+        set_nothing(f, out);
         return;
     }
     uint64_t *low = one + f->w;
@@ -162,6 +170,7 @@ void fdp_fx_left_over(const fdp_fx_t *f, uint64_t *out, const uint64_t *a, uint6
     const size_t w = f->w;
     uint64_t *less = fdp_arena_take(f->a, w);
     if (less == NULL) {
+        set_nothing(f, out);
         return;
     }
     small_product(out, a, w, factor);
@@ -175,7 +184,7 @@ void fdp_fx_left_over(const fdp_fx_t *f, uint64_t *out, const uint64_t *a, uint6
     }
     if (fdp_fx_sign(out + w, w) < 0) { /* impossible, because the number is positive */
         f->a->vague = true;
-        memset(out, 0, 2 * w * sizeof *out);
+        set_nothing(f, out);
     }
     fdp_arena_back(f->a, f->a->used - w);
 }
@@ -226,6 +235,7 @@ void fdp_fx_exp_neg(const fdp_fx_t *f, uint64_t *out, fdp_nat_t num, fdp_nat_t d
     fdp_arena_t *a = f->a;
     const unsigned bits = f->bits;
     const size_t mark = fdp_arena_mark(a), w = f->w;
+    set_nothing(f, out);
     if (num.n == 0) {
         fdp_fx_set_one(f, out);
         fdp_fx_set_one(f, out + w);
@@ -236,7 +246,6 @@ void fdp_fx_exp_neg(const fdp_fx_t *f, uint64_t *out, fdp_nat_t num, fdp_nat_t d
         return;
     }
     if (whole.n > 1 || (whole.n == 1 && whole.d[0] >= bits)) {
-        memset(out, 0, 2 * w * sizeof *out);
         out[w] = 1;
         fdp_arena_back(a, mark);
         return;
@@ -307,6 +316,7 @@ void fdp_fx_flip(const fdp_fx_t *f, uint64_t *out, fdp_nat_t num, fdp_nat_t den)
 {
     const size_t mark = fdp_arena_mark(f->a), w = f->w;
     uint64_t *q = fdp_fx_take(f, 1), *more = fdp_fx_take(f, 1);
+    set_nothing(f, out);
     if (more == NULL) {
         return;
     }
@@ -365,6 +375,7 @@ void fdp_fx_root_two_pi(const fdp_fx_t *f, uint64_t *out)
     const size_t mark = fdp_arena_mark(a);
     const unsigned point = f->bits + 32;
     uint64_t i, k;
+    set_nothing(f, out);
     const fdp_nat_t first = arctan(a, 5, point, &i), second = arctan(a, 239, point, &k);
     const fdp_nat_t pi = fdp_nat_left(a, fdp_nat_sub(a, fdp_nat_left(a, first, 2), second), 2);
     const fdp_nat_t error = fdp_nat_of(a, 16 * i + 4 * k);
@@ -419,6 +430,7 @@ void fdp_fx_log(const fdp_fx_t *f, uint64_t *out, fdp_nat_t num, fdp_nat_t den)
 {
     fdp_arena_t *a = f->a;
     const size_t mark = fdp_arena_mark(a), w = f->w;
+    set_nothing(f, out);
     /* 2^power m, 1 <= m < 2 */
     unsigned power = fdp_nat_bits(num) - fdp_nat_bits(den);
     power -= fdp_nat_compare(num, fdp_nat_left(a, den, power)) < 0;
@@ -487,6 +499,7 @@ void fdp_fx_cos_quarter(const fdp_fx_t *f, uint64_t *out, fdp_nat_t part, unsign
     const unsigned guard = length_of(f->bits) + 12, point = f->bits + guard;
     const size_t p = point / 64 + 2; /* one bit more, because the sums may be negative */
     uint64_t i, k, n = 0;
+    set_nothing(f, out);
     const fdp_nat_t first = arctan(a, 5, point, &i), second = arctan(a, 239, point, &k);
     /* pi / 2 = 8 arctan(1/5) - 2 arctan(1/239), with an error of at most 8 i + 2 k units */
     const fdp_nat_t half =

@@ -2,7 +2,6 @@
 
 import math
 import random
-import shutil
 import struct
 import subprocess
 from collections.abc import Callable
@@ -14,6 +13,7 @@ import pytest
 from fastdp import _core
 from fastdp._exact import exp_neg
 from fastdp.exceptions import FastDPError
+from tests.differential.exact_programs import SANITIZERS, exact_program
 from tests.law_fields import equal
 from tests.reference import exact_bits
 
@@ -116,17 +116,10 @@ def test_c_refuses_what_is_out_of_range(
 
 
 @pytest.mark.rest
-def test_arithmetic_and_every_size_of_memory(tmp_path: Path) -> None:
+@pytest.mark.parametrize("sanitizer", SANITIZERS)
+def test_arithmetic_and_every_size_of_memory(tmp_path: Path, sanitizer: str) -> None:
     """Division by its definition, laws in memory of 0, 1, 2, ... limbs: sanitized."""
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("no compiler here")
-    program = tmp_path / "exact"
-    build = [compiler, "-std=c11", "-O1", "-g", "-D_DEFAULT_SOURCE"]
-    build += ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-    build += [f"-I{ROOT / 'csrc'}", str(Path(__file__).parent / "exact.c")]
-    build += sorted(map(str, (ROOT / "csrc" / "exact").glob("*.c")))
-    subprocess.run([*build, "-lm", "-o", str(program)], check=True)
+    program = exact_program(tmp_path, "exact.c", sanitizer)
     run = subprocess.run([program], capture_output=True, text=True, env={})
     assert (run.returncode, run.stdout, run.stderr) == (0, "fine\n", "")
 

@@ -4,7 +4,6 @@ Kernels decide nothing here: every try, flip, choice by inversion and race goes 
 csrc/exact with the words and blocks of its draws.
 """
 
-import shutil
 import subprocess
 from fractions import Fraction
 from pathlib import Path
@@ -15,6 +14,7 @@ import pytest
 
 from fastdp import _core, _ranking, _selection
 from fastdp._selection import Choice, Noise, Weights
+from tests.differential.exact_programs import SANITIZERS, exact_program
 from tests.differential.layout import Keyed
 from tests.differential.test_selection import (
     BOUNDARY,
@@ -195,16 +195,9 @@ def test_a_race_of_doubles_and_integers_in_pieces() -> None:
         assert race.winner() == exact_races.first_of(runners).index
 
 
-def test_memory_of_every_size(tmp_path: Path) -> None:
+@pytest.mark.parametrize("sanitizer", SANITIZERS)
+def test_memory_of_every_size(tmp_path: Path, sanitizer: str) -> None:
     """Too little memory is a failure, never another choice; under sanitizers."""
-    compiler, root = shutil.which("cc"), Path(__file__).parents[2]
-    if compiler is None:
-        pytest.skip("no compiler here")
-    build = [compiler, "-std=c11", "-O1", "-g", "-D_DEFAULT_SOURCE"]
-    build += ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-    build += [f"-I{root / 'csrc'}", str(Path(__file__).parent / "settle_choice.c")]
-    build += sorted(map(str, (root / "csrc" / "exact").glob("*.c")))
-    program = tmp_path / "settle_choice"
-    subprocess.run([*build, "-lm", "-o", str(program)], check=True)
+    program = exact_program(tmp_path, "settle_choice.c", sanitizer)
     run = subprocess.run([program], capture_output=True, text=True, env={})
     assert (run.returncode, run.stdout, run.stderr) == (0, "", "")

@@ -5,7 +5,6 @@ one unit on either side. The program runs under sanitizers.
 """
 
 import random
-import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
@@ -16,7 +15,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from fastdp._exact import Uniform
-from tests.reference import exact_digits, exact_tilt
+from tests.differential.exact_programs import SANITIZERS, exact_program
+from tests.reference import exact_bits, exact_digits, exact_tilt
 from tests.reference.exact_digits import SECOND, flip, real_cuts
 
 pytestmark = pytest.mark.rest
@@ -25,11 +25,15 @@ ROOT = Path(__file__).parents[2]
 WORD = (1 << 64) - 1
 LONG = Fraction(10**300 + 7, 3 * 10**299 + 1)
 
+WHOLE = 1 << 64  # of a response's truth
+
 LAWS = [
     *[("laplace", Fraction(t)) for t in (1e-6, "1/3", 1, 10, "10.5", 19, 90, 700)],
     *[("laplace", Fraction(t)) for t in (LONG, 5000, 10**9, 2**55)],
     *[("gaussian", Fraction(s)) for s in ("1/1000", "1/3", 1, LONG, "8.7", "8.8")],
     *[("gaussian", Fraction(s)) for s in (10, 300 * LONG, 2500, 10**9, 2**55)],
+    *[("bernoulli", Fraction(p)) for p in (0, 1e-300, "1/3", 0.1, 1 / LONG, 1)],
+    *[("response", Fraction(p)) for p in (0, "1/3", "1/4", 1)],
 ]
 
 
@@ -171,6 +175,64 @@ def try_lanes(law: exact_tilt.Tilted, rng: random.Random) -> Iterator[Lane]:
             yield Lane([1, word | x << 8, place], low(), given)
 
 
+def labels_of(parameter: Fraction) -> tuple[int, int]:
+    """Return the categories and 2**64 times the truth of a response of a test."""
+    rng = random.Random(f"{parameter}")
+    k = rng.choice([2, 3, 64, 65, 2**16, 2**16 + 1, 2**31 - 1, rng.randrange(2, 2**31)])
+    return k, WHOLE * parameter.numerator // parameter.denominator
+
+
+class Bits(NamedTuple):
+    """Patterns of eight bits, and what settles them."""
+
+    table: exact_bits.Patterns
+
+    def settle(self, words: Sequence[int], block: Any) -> int:
+        return exact_bits.bernoulli(self.table)((words[0], words[1], 0), block)
+
+    def lanes(self, rng: random.Random) -> Iterator[Lane]:
+        for column in rng.sample(range(256), 4):
+            cut = Fraction(self.table.cut[column], self.table.whole)
+            for x, given in ties(64, 0, exact_bits.rational(cut)):
+                yield Lane([x, column], rng.getrandbits(64), given)
+            yield Lane([rng.getrandbits(64), column], rng.getrandbits(64), {})
+
+
+class Labels(NamedTuple):
+    """Responses of some categories, and what settles them."""
+
+    categories: int
+    truth: int
+
+    def settle(self, words: Sequence[int], block: Any) -> int:
+        settle = exact_bits.response(Fraction(self.truth, WHOLE), self.categories)
+        return settle((words[0], words[1], words[2]), block)
+
+    def lanes(self, rng: random.Random) -> Iterator[Lane]:
+        k, truth = self.categories, Fraction(self.truth, WHOLE)
+        bits = exact_bits.word_bits(k) + 64
+        for fair in (0, 1):
+            if truth == 1 and not fair:
+                continue
+            rate = Fraction(k) if fair else (k - 1) / (1 - truth)
+            for step in {1, k - 1, rng.randrange(1, k)}:
+                for x, given in ties(bits, 0, exact_bits.rational(step / rate)):
+                    words = [x >> 64, x & WORD, fair]
+                    yield Lane(words, rng.getrandbits(64), given)
+            first = rng.getrandbits(bits - 64)
+            words = [first, rng.getrandbits(64), fair]
+            yield Lane(words, rng.getrandbits(64), {})
+
+
+def law_of(family: str, parameter: Fraction) -> Any:
+    if family == "bernoulli":
+        return Bits(exact_bits.patterns(parameter))
+    if family == "response":
+        return Labels(*labels_of(parameter))
+    law = exact_digits.laplace if family == "laplace" else exact_tilt.gaussian
+    return law(parameter)
+
+
 def number(x: int) -> str:
     limbs = [x >> 64 * i & WORD for i in range((x.bit_length() + 63) // 64)]
     return " ".join(f"{part:x}" for part in (len(limbs), *limbs))
@@ -180,30 +242,29 @@ def line(family: str, parameter: Fraction, lane: Lane) -> str:
     parts = [len(lane.words), *lane.words, len(lane.given)]
     parts += [part for k, two in lane.given.items() for part in (k, *two)]
     numbers = " ".join(f"{part:x}" for part in (lane.seed, *parts))
-    sizes = f"{number(parameter.numerator)} {number(parameter.denominator)}"
-    return f"{family[0]} {sizes} {numbers}\n"
+    pair = (parameter.numerator, parameter.denominator)
+    two = labels_of(parameter) if family == "response" else pair
+    return f"{family[0]} {number(two[0])} {number(two[1])} {numbers}\n"
 
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("no compiler here")
-    program = tmp_path_factory.mktemp("settle") / "settle"
-    build = [compiler, "-std=c11", "-O1", "-g", "-D_DEFAULT_SOURCE"]
-    build += ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-    build += [f"-I{ROOT / 'csrc'}", str(Path(__file__).parent / "settle.c")]
-    build += sorted(map(str, (ROOT / "csrc" / "exact").glob("*.c")))
-    subprocess.run([*build, "-lm", "-o", str(program)], check=True)
-    return program
+    folder = tmp_path_factory.mktemp("settle")
+    return exact_program(folder, "settle.c", SANITIZERS[0])
 
 
-def lanes_of(family: str, parameter: Fraction) -> tuple[Any, list[Lane]]:
-    rng = random.Random(f"{family} {parameter}")
-    law: Any = exact_digits.laplace if family == "laplace" else exact_tilt.gaussian
-    table = law(parameter)
-    lanes = try_lanes if isinstance(table, exact_tilt.Tilted) else digit_lanes
-    return table, list(lanes(table, rng))
+@pytest.fixture(scope="module", params=SANITIZERS)
+def checked(tmp_path_factory: pytest.TempPathFactory, request: Any) -> Path:
+    return exact_program(tmp_path_factory.mktemp("settle"), "settle.c", request.param)
+
+
+def lanes_of(family: str, parameter: Fraction, seed: int = 0) -> tuple[Any, list[Lane]]:
+    rng = random.Random(f"{family} {parameter} {seed}")
+    law = law_of(family, parameter)
+    if isinstance(law, Bits | Labels):
+        return law, list(law.lanes(rng))
+    lanes = try_lanes if isinstance(law, exact_tilt.Tilted) else digit_lanes
+    return law, list(lanes(law, rng))
 
 
 def told(program: Path, text: str, *more: str) -> list[str]:
@@ -214,6 +275,24 @@ def told(program: Path, text: str, *more: str) -> list[str]:
     return run.stdout.splitlines()
 
 
+def settled(table: Any, lanes: Sequence[Lane]) -> list[tuple[int, int, int]]:
+    """Return what Python gives: kept, low and high word."""
+    found = []
+    for lane in lanes:
+        value = table.settle(lane.words, lane.block)
+        x = (value or 0) & ((1 << 128) - 1)
+        found.append((int(value is not None), x & WORD, x >> 64))
+    return found
+
+
+def answers(lines: Sequence[str]) -> list[tuple[int, int, int]]:
+    found = []
+    for answer in lines:
+        kept, low, high = (int(part, 16) for part in answer.split())
+        found.append((kept, low, high) if kept else (0, 0, 0))
+    return found
+
+
 @pytest.mark.parametrize(
     ("family", "parameter"), LAWS, ids=[f"{f}-{float(x):.6g}" for f, x in LAWS]
 )
@@ -221,26 +300,20 @@ def test_lanes_are_those_of_python(
     program: Path, family: str, parameter: Fraction
 ) -> None:
     table, lanes = lanes_of(family, parameter)
-    wanted = []
-    for lane in lanes:
-        value = table.settle(lane.words, lane.block)
-        x = (value or 0) & ((1 << 128) - 1)
-        wanted.append((int(value is not None), x & WORD, x >> 64))
-    got = []
-    for answer in told(program, "".join(line(family, parameter, x) for x in lanes)):
-        kept, *two = (int(part, 16) for part in answer.split())
-        got.append((kept, *(two if kept else (0, 0))))
-    assert got == wanted
+    text = "".join(line(family, parameter, lane) for lane in lanes)
+    assert answers(told(program, text)) == settled(table, lanes)
 
 
 @pytest.mark.parametrize(
-    ("family", "parameter"), [LAWS[9], LAWS[14], LAWS[19]], ids=["l", "g", "t"]
+    ("family", "parameter"),
+    [LAWS[9], LAWS[14], LAWS[19], ("bernoulli", 1 / LONG), ("response", LAWS[-2][1])],
+    ids="lgtbr",
 )
-def test_memory_of_every_size(program: Path, family: str, parameter: Fraction) -> None:
+def test_memory_of_every_size(checked: Path, family: str, parameter: Fraction) -> None:
     """Too little memory is a failure, never another value."""
     _, lanes = lanes_of(family, parameter)
     some = "".join(line(family, parameter, x) for x in lanes[:: len(lanes) // 4])
-    assert told(program, some, "sizes")
+    assert told(checked, some, "sizes")
 
 
 def test_bits_that_never_decide_end(program: Path) -> None:

@@ -21,7 +21,7 @@ Resolver: TypeAlias = Callable[[tuple[int, int, int], Block], int]
 UNIFORM = 1
 
 
-def _rational(theta: Fraction) -> Enclosure:
+def rational(theta: Fraction) -> Enclosure:
     """Enclose a rational number: the two ends are equal where it has no more digits."""
     num, den = theta.numerator, theta.denominator
 
@@ -81,7 +81,7 @@ def bernoulli(table: Patterns) -> Resolver:
 
     def resolve(words: tuple[int, int, int], block: Block) -> int:
         prefix, column, _ = words
-        bound = _rational(Fraction(table.cut[column], table.whole))
+        bound = rational(Fraction(table.cut[column], table.whole))
         below = Uniform(prefix, 64, block).below(bound)
         return table.alias[column] if below else column
 
