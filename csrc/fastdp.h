@@ -656,8 +656,9 @@ typedef struct {
     int64_t *total;
 } fdp_group_t;
 
-/* Adds the integers of rows first, ..., first + n - 1 to the totals, n < 2^32. A row with a NaN
- * or an infinity in any group adds nothing. The norm of a group sums its parts in their order.
+/* Adds the integers of rows first, ..., first + n - 1 to the totals, n < 2^32, groups < 2^24.
+ * A row with a NaN or an infinity in any group adds nothing. The norm of a group sums its parts in
+ * their order.
  * @timing T0 */
 FDP_API FDP_NODISCARD fdp_status_t fdp_clip_groups(size_t groups, const fdp_group_t *group,
                                                    size_t first, size_t n,

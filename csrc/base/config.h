@@ -23,8 +23,8 @@
 #if !defined(__GNUC__)
 #error "fastdp needs gcc or clang (vector extensions, inline assembly)"
 #endif
-#if !defined(__linux__) && !defined(__APPLE__) && !defined(_WIN32)
-#error "fastdp runs on Linux, macOS and Windows: no other entropy source was reviewed"
+#if !defined(__linux__) && !defined(__APPLE__) && !defined(_WIN32) && !defined(__wasi__)
+#error "fastdp runs on Linux, macOS, Windows and WASI: no other entropy source was reviewed"
 #endif
 /* On Windows gcc aligns the stack only to 16 bytes, so AVX variables on it fault (gcc bug
  * 54412). */
@@ -48,8 +48,15 @@
 _Static_assert(sizeof(1.0) == sizeof(double),
                "fastdp needs double constants: no -fsingle-precision-constant");
 
-_Static_assert(CHAR_BIT == 8 && sizeof(void *) == 8 && sizeof(size_t) == 8,
-               "fastdp needs a 64-bit machine");
+/* WebAssembly has addresses of 32 bits, but registers and products of 64. */
+#if defined(__wasm32__)
+#define FDP_ADDRESS_BYTES 4
+#else
+#define FDP_ADDRESS_BYTES 8
+#endif
+_Static_assert(CHAR_BIT == 8 && sizeof(void *) == FDP_ADDRESS_BYTES &&
+                   sizeof(size_t) == FDP_ADDRESS_BYTES,
+               "fastdp needs a 64-bit machine, or WebAssembly");
 _Static_assert(FLT_RADIX == 2 && DBL_MANT_DIG == 53 && DBL_MAX_EXP == 1024 &&
                    FLT_MANT_DIG == 24 && FLT_MAX_EXP == 128,
                "fastdp needs IEEE 754 binary32 and binary64");

@@ -27,8 +27,10 @@ static ptrdiff_t fdp_entropy_some(unsigned char *buf, size_t n)
     return -1;
 }
 
-#elif defined(__APPLE__)
+#elif defined(__APPLE__) || defined(__wasi__) /* on WASI it is random_get of the host */
+#if defined(__APPLE__)
 #include <sys/random.h>
+#endif
 #include <unistd.h>
 
 #define ENTROPY_PIECE 256 /* getentropy refuses to return more at once */

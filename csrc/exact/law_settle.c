@@ -255,7 +255,7 @@ static void clear_bounds(fdp_settle_t *w, const fdp_fx_t *f, const void *what, u
         fdp_laplace_tops(f, w->t.low, one, some, w->units[1], out);
     }
     for (size_t i = 0; !w->a->failed && copy && i < count; i++) {
-        fdp_fx_copy(f, fdp_fx_lo(f, out, i), fdp_fx_lo(f, some, count - 1 - i));
+        fdp_fx_copy(f, fdp_fx_lo(f, out, i), fdp_fx_lo(f, some, (size_t)count - 1 - i));
     }
 }
 

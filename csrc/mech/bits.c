@@ -183,15 +183,15 @@ fdp_status_t fdp_flip_bits(const fdp_call_t *call, const fdp_bernoulli_t *law,
 {
     draw_t d;
     draw_open(&d, call, law, false);
-    for (size_t done = 0; done < n && d.failed == FDP_OK; done += FDP_BITS_CHUNK) {
-        const size_t part = n - done < FDP_BITS_CHUNK ? n - done : FDP_BITS_CHUNK;
+    for (size_t done = 0, part; done < n && d.failed == FDP_OK; done += part) {
+        part = n - done < FDP_BITS_CHUNK ? n - done : FDP_BITS_CHUNK;
         draw_chunk(&d, first_chunk++, part);
         xor_bits(&d, x == NULL ? NULL : x + done / 8, part, out + done / 8);
     }
     const fdp_status_t failed = d.failed;
     draw_close(&d, n);
     if (failed != FDP_OK) {
-        memset(out, 0, (n + 7) / 8);
+        memset(out, 0, n / 8 + (n % 8 != 0)); /* n + 7 may be 2^32 */
     }
     return failed;
 }

@@ -389,10 +389,10 @@ static void enter_taken(tree_t *t, size_t candidate)
     uint64_t carried = candidate;
     for (size_t i = 0; i < t->gone; i++) {
         const uint64_t here = t->taken[i], less = fdp_mask(carried < here);
-        t->taken[i] = fdp_pick(less, carried, here);
+        t->taken[i] = (size_t)fdp_pick(less, carried, here);
         carried = fdp_pick(less, here, carried);
     }
-    t->taken[t->gone++] = carried;
+    t->taken[t->gone++] = (size_t)carried;
 }
 
 /* Removes a candidate: weighs its path again, the root last. The walk to the choice left the

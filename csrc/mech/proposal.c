@@ -173,6 +173,7 @@ static void find_candidate(row_t *t, try_t *y, const fdp_row_t *from, size_t pad
     t->unsure |= fdp_mask(y->width >= f.bound - f.rest);
     y->bound = f.bound;
     y->candidate = first + f.place;
+    const size_t place = (size_t)f.place;
     y->score = t->from->type == FDP_I64
                    ? fdp_from_unsigned((uint64_t)t->proposal.top.i64 - f.score)
                    : fdp_bits_double(f.score);
@@ -180,11 +181,11 @@ static void find_candidate(row_t *t, try_t *y, const fdp_row_t *from, size_t pad
     y->power = 0.0;
     if (from->weight != NULL) {
         y->mantissa = fdp_bits_double(
-            fdp_entry(t->kernels, part_of(from, 1), padded / FDP_LANES, f.place));
+            fdp_entry(t->kernels, part_of(from, 1), padded / FDP_LANES, place));
     }
     if (from->exponent != NULL) {
         y->power = fdp_bits_double(
-            fdp_entry(t->kernels, part_of(from, 2), padded / FDP_LANES, f.place));
+            fdp_entry(t->kernels, part_of(from, 2), padded / FDP_LANES, place));
     }
     fdp_wipe(&f, sizeof f);
 }
@@ -251,7 +252,7 @@ static void row_find(row_t *t, const uint64_t *word)
     for (size_t j = 0; j < TRIES; j++) {
         const fdp_row_t near = row_of(t, t->near[0][j], t->near[1][j], t->near[2][j]);
         t->kernels->bounds[t->type][t->based](&near, FDP_NODE,
-                                              t->from->n - node[j] * FDP_NODE,
+                                              (size_t)(t->from->n - node[j] * FDP_NODE),
                                               &t->proposal, t->weight, t->start);
         find_candidate(t, &t->tries[j], &near, FDP_NODE, node[j] * FDP_NODE, point[j]);
     }

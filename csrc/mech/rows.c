@@ -491,6 +491,9 @@ fdp_status_t fdp_clip_sums(const fdp_clip_t *law, size_t n, const void *x,
 fdp_status_t fdp_clip_groups(size_t groups, const fdp_group_t *group, size_t first,
                              size_t n, fdp_dtype_t type)
 {
+    if (groups >> 24 != 0) { /* sizes of memory fit into 32 bits */
+        return FDP_ERR_PARAMETER;
+    }
     for (size_t g = 0; g < groups; g++) {
         size_t size = 0;
         for (size_t p = 0; p < group[g].parts; p++) {

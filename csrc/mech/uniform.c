@@ -177,7 +177,7 @@ fdp_status_t fdp_fill_subsets(const fdp_call_t *call, const fdp_subsets_t *law,
                               uint8_t *rows)
 {
     const uint32_t d = law->categories;
-    const size_t width = ((size_t)d + 7) / 8;
+    const size_t width = d / 8 + (d % 8 != 0);
     const bool marked = d <= MOST_MARKS && d / SPARSE <= law->size;
     uint8_t marks[2][MOST_MARKS]; /* packed one row later, when the stores have left the queue */
     words_t words;
