@@ -1,7 +1,7 @@
-"""fastdp under other libraries: one module for each, which loads its library on use.
+"""Adapters for other libraries, each in a module that loads its library on use.
 
 Each has an extra with its name: ``pip install "fastdp[dp_accounting]"`` and ``from
-fastdp.adapters import dp_accounting``. docs/howto/be_a_backend.md.
+fastdp.adapters import dp_accounting``. See docs/howto/be_a_backend.md.
 """
 
 from importlib import import_module

@@ -17,11 +17,11 @@ def load(module: str, *, package: str, tested: tuple[str, str]) -> Any:
     Parameters
     ----------
     module : str
-        What to import.
+        The module to import.
     package : str
-        The name under which it is installed.
+        The name of its installed package.
     tested : tuple of str
-        The first version that was tested, and the first above those that were.
+        The first tested version, and the first version above the tested ones.
     """
     try:
         found = importlib.import_module(module)

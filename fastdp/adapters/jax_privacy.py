@@ -1,4 +1,4 @@
-"""jax-privacy: its accounting and its noise by ours. docs/howto/jax_privacy.md."""
+"""jax-privacy with our accounting and noise. See docs/howto/jax_privacy.md."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class PldAccountantConfig(_Config):  # type: ignore[misc]
 
 @lru_cache(maxsize=64)
 def mechanism(*, stddev: Real, sensitivity: Real, coordinates: int) -> Gaussian:
-    """Return the noise of one step, whose `event()` is the cost of that step.
+    """Return the noise mechanism of one step; its `event()` is the step's cost.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def mechanism(*, stddev: Real, sensitivity: Real, coordinates: int) -> Gaussian:
         Largest change of the sum by one record in the L2 norm, > 0: the clipping norm,
         or twice that if records are replaced.
     coordinates : int
-        Entries of all parameters together, >= 1.
+        Number of entries of all parameters together, >= 1.
     """
     sigma = _validate.positive("stddev", stddev)
     moved = _validate.positive("sensitivity", sensitivity)
@@ -63,17 +63,17 @@ def mechanism(*, stddev: Real, sensitivity: Real, coordinates: int) -> Gaussian:
 def gaussian_privatizer(
     *, stddev: Real, sensitivity: Real, prng_key: None = None
 ) -> Any:
-    """Return a transformation of optax that adds exact noise to sums of gradients.
+    """Return an optax transformation that adds exact noise to sums of gradients.
 
-    It stands in the place of `jax_privacy.noise_addition.gaussian_privatizer`, also
-    inside ``jax.jit``: values go to the host and back, once for each step.
+    It replaces `jax_privacy.noise_addition.gaussian_privatizer`, also inside
+    ``jax.jit``: values go to the host and back, once for each step.
 
     Parameters
     ----------
     stddev, sensitivity : int, float, Fraction or Decimal
         As in `mechanism`.
     prng_key : None
-        A key is refused.
+        Must be None: a key is refused.
 
     Returns
     -------
@@ -83,14 +83,15 @@ def gaussian_privatizer(
     Raises
     ------
     DTypeError, ParameterError
-        A parameter has a wrong type or is out of its range; a key; leaves of integers.
+        A parameter has a wrong type or is out of its range, a key is given, or leaves
+        are integers.
 
     Privacy
     -------
-    A step is ``mechanism(...).event()`` with the number of entries, if one record moves
-    the sum that arrives by no more than `sensitivity`. Whatever XLA rounds when it
-    clips and sums is not covered: `fastdp.training.GradientSum` covers it. NaN counts
-    as 0. Exact for the sum that arrives. Timing class T0.
+    A step has the guarantee ``mechanism(...).event()`` with the number of entries, if
+    one record changes the given sum by at most `sensitivity`. XLA's rounding while
+    clipping and summing is not covered; `fastdp.training.GradientSum` covers it. NaN
+    counts as 0. Exact for the given sum. Timing class T0.
     """
     _library.require(jp, "jax_privacy")
     if prng_key is not None:

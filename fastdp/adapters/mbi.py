@@ -1,4 +1,4 @@
-"""mbi: marginals with our noise as its measurements. docs/howto/mbi.md."""
+"""mbi: noisy marginals as its measurements. See docs/howto/mbi.md."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def measure(
     Parameters
     ----------
     mechanism : DiscreteGaussian, DiscreteLaplace or TruncatedLaplace
-        Noise for one marginal. Its sensitivity is what one record moves there: 1, and
-        for `REPLACE_ONE` the root of 2 (Gaussian) or 2.
+        Noise for one marginal. Its sensitivity is the change of the marginal by one
+        record: 1, and for `REPLACE_ONE` sqrt(2) (Gaussian) or 2 (Laplace).
     dataset : mbi.Dataset
         Each record counts as 1: weights are not read. Records with a value outside the
-        domain count nowhere.
+        domain are not counted.
     cliques : sequence of tuples of attributes
         The marginals.
     stream : Stream, optional
@@ -47,7 +47,7 @@ def measure(
     Returns
     -------
     list of mbi.LinearMeasurement
-        One a clique, with the noise's standard deviation.
+        One per clique, with the noise's standard deviation.
 
     Raises
     ------
@@ -57,8 +57,9 @@ def measure(
 
     Privacy
     -------
-    ``mechanism.event()`` composed once for each clique. Counts are integers, and so is
-    the noise: nothing is rounded before it is added. Exact. Timing class T0.
+    The guarantee is ``mechanism.event()`` composed once per clique. Counts and noise
+    are integers, so nothing is rounded before the noise is added. Exact. Timing class
+    T0.
     """
     _library.require(mbi, "mbi")
     check_stream(stream)

@@ -1,4 +1,4 @@
-"""opacus: its training with our noise, batches and accounting. docs/howto/opacus.md."""
+"""opacus training with our noise, batches and accounting; see docs/howto/opacus.md."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ _TAKEN: dict[str, tuple[tuple[Any, ...], str]] = {
 
 
 class Accountant(_Accountant):  # type: ignore[misc]
-    """An accountant of opacus over `accounting.PLDAccountant`, by the name "fastdp".
+    """An opacus accountant over `accounting.PLDAccountant`, with the name "fastdp".
 
     ``history`` holds tuples (noise, sample rate, steps). The noise is the JSON text of
-    `DPOptimizer.event`, or the multiplier of exact Gaussian noise: opacus's own, which
-    is drawn in floats, is only near that.
+    `DPOptimizer.event`, or the multiplier of exact Gaussian noise; opacus's own noise,
+    drawn in floats, is only close to exact.
 
     Privacy
     -------
@@ -78,7 +78,7 @@ class Accountant(_Accountant):  # type: ignore[misc]
     def get_epsilon(self, delta: float, **_: Any) -> float:
         """Return epsilon at `delta`, rounded up; infinity if a step has no noise.
 
-        Options of opacus's accountants, of grids and orders, have no effect.
+        Options of opacus's accountants for grids and orders have no effect.
         """
         total = accounting.PLDAccountant()
         for noise, rate, steps in self.history:
@@ -88,7 +88,7 @@ class Accountant(_Accountant):  # type: ignore[misc]
         return float(total.epsilon(delta))
 
     def get_optimizer_hook_fn(self, sample_rate: float) -> Callable[[Any], None]:
-        """Return a function that counts a step of an optimizer, ours or opacus's."""
+        """Return a function that counts a step of our or opacus's optimizer."""
 
         def hook(optimizer: Any) -> None:
             _check(accumulated_iterations=optimizer.accumulated_iterations)
@@ -109,26 +109,26 @@ class Accountant(_Accountant):  # type: ignore[misc]
 
 
 class DPOptimizer(_Optimizer):  # type: ignore[misc]
-    """opacus's optimizer, whose sums and noise are those of `training.GradientSum`.
+    """opacus's optimizer with sums and noise of `training.GradientSum`.
 
     Parameters
     ----------
     optimizer : torch.optim.Optimizer
-        What steps along the noisy gradients.
+        Optimizer that steps along the noisy gradients.
     generator : None
-        A seed is refused.
+        Must be None: a seed is refused.
     workers : int
-        Threads that clip, sum and draw.
+        Number of threads that clip, sum and draw.
     **options
-        As opacus's; `max_grad_norm` may be a list, with a bound for each parameter.
+        As in opacus; `max_grad_norm` may be a list with a bound for each parameter.
 
     Privacy
     -------
-    A step has the law of `event()`, if its batch is public; of Poisson batches it is
-    sampled (`Accountant`). Exact, if an example's gradient does not depend on the rest
-    of its batch. So it is in physical batches of one example. In larger ones torch may
-    round otherwise when the batch's size changes, and does if the loss is a mean:
-    nothing is charged for that. Timing class T0 for sums and noise.
+    A step has the guarantee of `event()` if its batch is public; for Poisson batches
+    the event is sampled (`Accountant`). Exact if an example's gradient does not depend
+    on the rest of its batch. This holds for physical batches of one example. In larger
+    batches torch may round differently when the batch size changes, and it does so if
+    the loss is a mean: this is not charged. Timing class T0 for sums and noise.
     """
 
     def __init__(
@@ -181,7 +181,7 @@ class DPOptimizer(_Optimizer):  # type: ignore[misc]
             p.grad = noisy.to(p)
 
     def zero_grad(self, set_to_none: bool = False) -> None:
-        """Clear gradients; the sum of a batch that has further parts stays."""
+        """Clear gradients; keep the sum of a batch that has further parts."""
         if not self._is_last_step_skipped:
             self._total = None
         super().zero_grad(set_to_none)
@@ -193,9 +193,9 @@ class PrivacyEngine(_Engine):  # type: ignore[misc]
     Parameters
     ----------
     accountant : str
-        A name in opacus's registry.
+        Name of an accountant in opacus's registry.
     secure_mode : bool
-        Without effect: noise and batches always come from fresh keys.
+        No effect: noise and batches always come from fresh keys.
     """
 
     def __init__(self, *, accountant: str = "fastdp", secure_mode: bool = True) -> None:
@@ -205,12 +205,12 @@ class PrivacyEngine(_Engine):  # type: ignore[misc]
             super().__init__(accountant=accountant, secure_mode=False)
 
     def make_private(self, **options: Any) -> Any:
-        """Return module, optimizer and loader; `options` are opacus's.
+        """Return module, optimizer and loader; `options` are as in opacus.
 
         Raises
         ------
         UnsupportedEventError
-            An option for which no exact sensitivity is known, with the reason.
+            No exact sensitivity is known for an option; the message has the reason.
         """
         _check(**options)
         return super().make_private(**options)
@@ -263,7 +263,7 @@ def _mechanism(multiplier: float, bound: Any, shapes: Any) -> GradientSum:
 
 
 def _sampled(noise: Any, rate: Any) -> Event:
-    """Return the event of a step on a Poisson batch; any sigma stands for noise 0."""
+    """Return the event of a step on a Poisson batch; noise 0 allows any sigma."""
     if isinstance(noise, str):
         return accounting.PoissonSampledEvent(rate, Event.from_json(noise))
     law = accounting.GaussianEvent(sensitivity=Fraction(1), sigma=noise or Fraction(1))

@@ -1,7 +1,7 @@
 """opendp: our mechanisms as its measurements, its measurements as our events.
 
-The measurement reads the distance between inputs by its metric and gives what our
-mechanism proves for it. docs/howto/opendp.md.
+A measurement maps the distance between inputs, by its metric, to our mechanism's proved
+guarantee. See docs/howto/opendp.md.
 """
 
 from __future__ import annotations
@@ -49,24 +49,24 @@ def make_fastdp(
 ) -> Any:
     """Return a mechanism of additive noise as a measurement.
 
-    The name is opendp's pattern: ``dp.register(make_fastdp)`` makes it a method of
-    its queries, ``query.fastdp(mechanism)``.
+    The name follows opendp's pattern: ``dp.register(make_fastdp)`` makes it a method of
+    opendp's queries, ``query.fastdp(mechanism)``.
 
     Parameters
     ----------
     input_domain : opendp.mod.Domain
-        One number, or a vector of them, none of them null: integers of at most 64 bits
+        A number or a vector of numbers, without nulls: integers of at most 64 bits
         for `DiscreteLaplace`, `DiscreteGaussian` and `TruncatedLaplace`, f64 for
-        `Laplace` and `Gaussian`, whose `coordinates` are at least the vector's size.
+        `Laplace` and `Gaussian`, with `coordinates` of at least the vector's size.
     input_metric : opendp.mod.Metric
         ``absolute_distance`` for a number; for a vector ``l1_distance`` with Laplace
         noise and ``l2_distance`` with Gaussian noise.
     mechanism : Mechanism
-        One of these five. The sensitivity that it was made for is not read: the
-        measurement's map takes the distance instead.
+        One of these five mechanisms. Its own sensitivity is not read: the measurement's
+        map uses the distance instead.
     output_measure : opendp.mod.Measure, optional
         ``max_divergence`` or ``zero_concentrated_divergence``. None takes the first for
-        Laplace noise and the second for Gaussian.
+        Laplace and the second for Gaussian noise.
     delta : int, float, Fraction or Decimal, optional
         > 0 and < 1: the measure is then ``approximate(max_divergence())``, and the map
         gives the epsilon of the exact law at this delta. `TruncatedLaplace` needs it.
@@ -74,19 +74,19 @@ def make_fastdp(
     Returns
     -------
     opendp.mod.Measurement
-        Its releases are int or float, or a list of them: i64 or f64.
+        Its releases are int or float, or lists of these: i64 or f64.
 
     Raises
     ------
     DTypeError, ParameterError
-        An argument is of a wrong type, or does not go with the mechanism.
+        An argument has a wrong type or does not fit the mechanism.
     opendp.mod.OpenDPException
-        The features contrib and honest-but-curious are not enabled.
+        The features "contrib" and "honest-but-curious" are not enabled.
 
     Privacy
     -------
-    That of ``mechanism.event(sensitivity=d_in)``, rounded up. The map raises where the
-    mechanism has no finite reading in the measure.
+    The guarantee is ``mechanism.event(sensitivity=d_in)``, rounded up. The map raises
+    if the mechanism has no finite bound in the measure.
     """
     _library.require(dp, "opendp")
     norm = next((n for n, kinds in _NORMS.items() if type(mechanism) in kinds), None)
@@ -117,9 +117,9 @@ def make_fastdp(
 def to_measurement(
     mechanism: Mechanism, *, output_measure: Any = None, delta: Real | None = None
 ) -> Any:
-    """Return a mechanism as what stands after ``>>``, a space or a transformation.
+    """Return a mechanism for use after ``>>`` with a space or a transformation.
 
-    Arguments, errors and privacy are those of `make_fastdp`, once the space is known.
+    Arguments, errors and privacy are as in `make_fastdp`, once the space is known.
     """
     _library.require(dp, "opendp")
     from opendp.mod import _PartialConstructor
@@ -135,17 +135,17 @@ def to_measurement(
 def from_measurement(
     measurement: Any, d_in: Any, *, neighboring_relation: Relation
 ) -> Event:
-    """Return what a measurement guarantees for inputs at a distance, as an event.
+    """Return a measurement's guarantee for inputs at a distance, as an event.
 
     Parameters
     ----------
     measurement : opendp.mod.Measurement
-        Its output measure is ``max_divergence``, ``zero_concentrated_divergence`` or
-        ``approximate(max_divergence())``.
+        A measurement with output measure ``max_divergence``,
+        ``zero_concentrated_divergence`` or ``approximate(max_divergence())``.
     d_in : int or float
-        The distance, by its input metric, of data that differ in one individual.
+        Distance, in the input metric, between data that differ in one individual.
     neighboring_relation : NeighboringRelation
-        What "differ" means there: ours, or its name. A record replaced is at
+        The meaning of "differ": a relation, or its name. Replacing a record is at
         ``symmetric_distance`` 2.
 
     Raises
@@ -153,11 +153,12 @@ def from_measurement(
     DTypeError
         `measurement` is not a measurement.
     UnsupportedEventError
-        There is no event for its measure.
+        There is no event for the output measure.
 
     Privacy
     -------
-    That of opendp's map, which is not proved anew: the event is a guarantee, not a law.
+    The guarantee of opendp's map, which is not proved again: the event is a guarantee,
+    not a law.
     """
     _library.require(dp, "opendp")
     relation = as_relation(neighboring_relation)
@@ -188,7 +189,7 @@ def from_measurement(
 
 
 def _check_space(domain: Any, metric: Any, mechanism: Any, norm: str) -> str:
-    """Check that a mechanism takes the space, and return the type of its releases."""
+    """Check that a mechanism accepts the space; return the type of its releases."""
     for name, value, kind in (
         ("input_domain", domain, dp.Domain),
         ("input_metric", metric, dp.Metric),
@@ -231,7 +232,7 @@ def _check_space(domain: Any, metric: Any, mechanism: Any, norm: str) -> str:
 def _reading(
     mechanism: Mechanism, measure: Any, delta: Real | None, norm: str
 ) -> tuple[Any, Callable[[Event], Any]]:
-    """Return the measure, and what reads an event in it."""
+    """Return the measure, and a function that reads an event in it."""
     if delta is not None:
         if measure is not None:
             raise ParameterError(

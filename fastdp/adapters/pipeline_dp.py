@@ -1,4 +1,4 @@
-"""PipelineDP: its engine with our noise and selection. docs/howto/pipeline_dp.md."""
+"""PipelineDP's engine with our noise and selection (docs/howto/pipeline_dp.md)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ dp: Any = _library.load("pipeline_dp", package="pipeline-dp", tested=("0.3.1", "
 
 
 def _their(module: str, name: str) -> Any:
-    """Return a class of theirs, or one that holds its place."""
+    """Return a class of PipelineDP, or a placeholder if it is not installed."""
     return getattr(getattr(dp, module), name) if dp else type(name, (), {})
 
 
@@ -48,7 +48,7 @@ _SLACK, _MOST = 1 + Fraction(1, 2**40), 2**62
 def _noise(
     gaussian: bool, epsilon: Any, delta: Any, groups: int, moved: Any, whole: bool
 ) -> tuple[Any, Fraction]:
-    """Return noise on integers, and the step that they count."""
+    """Return noise on integers, and the step of the integers."""
     step, steps = Fraction(1), int(moved)
     if not whole:
         exact = Fraction(moved) * _SLACK
@@ -67,7 +67,7 @@ def _noise(
 
 @lru_cache(maxsize=256)
 def _selector(strategy: str, epsilon: float, delta: float, groups: int) -> Any:
-    """Return what keeps a partition by its number of users."""
+    """Return the selector of partitions by numbers of users."""
     epsilon = min(epsilon, 4096.0 * groups)  # no table is as long as more would need
     given: Any = {"epsilon": epsilon, "delta": delta, "keys_per_user": groups}
     if strategy == "TRUNCATED_GEOMETRIC":
@@ -84,7 +84,7 @@ def _selector(strategy: str, epsilon: float, delta: float, groups: int) -> Any:
 
 
 class _Additive(_their("dp_computations", "AdditiveMechanism")):  # type: ignore[misc]
-    """Noise in their interface: integers, or exact sums rounded to a grid."""
+    """Noise with PipelineDP's interface: for integers, or exact sums on a grid."""
 
     def __init__(
         self, spec: Any, bounds: Any, *, whole: bool = False, shares: int = 1
@@ -98,7 +98,7 @@ class _Additive(_their("dp_computations", "AdditiveMechanism")):  # type: ignore
         self._noise, self._step = _noise(gaussian, epsilon, delta, *size, whole)
 
     def add_noise(self, value: Any) -> Any:
-        """Return the number, or each of an array, with noise."""
+        """Return the number, or each number of an array, with noise."""
         if isinstance(value, np.ndarray):
             noisy = [self.add_noise(x) for x in value.ravel().tolist()]
             return np.array(noisy).reshape(value.shape)
@@ -112,7 +112,7 @@ class _Additive(_their("dp_computations", "AdditiveMechanism")):  # type: ignore
 
     @property
     def noise_parameter(self) -> float:
-        """Return the scale of Laplace noise, the deviation of Gaussian noise."""
+        """Return the scale of Laplace noise or the sigma of Gaussian noise."""
         noise = self._noise
         return float(getattr(noise, "scale", None) or noise.sigma) * float(self._step)
 
@@ -229,28 +229,28 @@ class _Keep:
 
 
 class DPEngine(_their("dp_engine", "DPEngine")):  # type: ignore[misc]
-    """PipelineDP's engine, whose noise and choice of partitions are ours.
+    """PipelineDP's engine with our noise and our choice of partitions.
 
     Parameters
     ----------
     budget_accountant : pipeline_dp.NaiveBudgetAccountant
-        What splits epsilon and delta among the aggregations.
+        Accountant that splits epsilon and delta among the aggregations.
     backend : pipeline_dp.PipelineBackend
-        Where they run; workers need fastdp.
+        Backend of the computations; its workers need fastdp.
 
     Raises
     ------
     UnsupportedEventError
-        Here or in a method: another accountant, a metric, a strategy or a bound for
-        which there is no exact noise, with the reason.
+        Raised here or in a method, with the reason: another accountant, or a metric,
+        strategy or bound without exact noise.
 
     Privacy
     -------
-    For one user added or removed: each aggregation has the epsilon and delta that the
-    accountant gives it. Counts are integers; sums are exact, rounded once to a public
-    grid, which the sensitivity covers. NaN counts as 0. That the engine bounds each
-    user's contributions is PipelineDP's part. Exact. Timing class T0 for noise and
-    selection, not for sums.
+    For one user added or removed, each aggregation has the epsilon and delta that the
+    accountant assigns. Counts are integers; sums are exact, rounded once to a public
+    grid, which the sensitivity covers. NaN counts as 0. PipelineDP is responsible for
+    bounding each user's contributions. Exact. Timing class T0 for noise and selection,
+    not for sums.
     """
 
     def __init__(self, budget_accountant: Any, backend: Any) -> None:
@@ -264,7 +264,7 @@ class DPEngine(_their("dp_engine", "DPEngine")):  # type: ignore[misc]
         super().__init__(budget_accountant, backend)
 
     def aggregate(self, col: Any, params: Any, *args: Any, **options: Any) -> Any:
-        """Return statistics by partition; arguments are those of PipelineDP."""
+        """Return statistics by partition; arguments are as in PipelineDP."""
         for metric in params.metrics or ():
             _refuse("metrics", metric.name)
         _refuse_given(params, "custom_combiners", "their noise is their own")
@@ -280,14 +280,14 @@ class DPEngine(_their("dp_engine", "DPEngine")):  # type: ignore[misc]
         return super().aggregate(col, params, *args, **options)
 
     def select_partitions(self, col: Any, params: Any, data_extractors: Any) -> Any:
-        """Return the partitions that may be shown, as PipelineDP's method."""
+        """Return the partitions that may be shown; arguments are as in PipelineDP."""
         _refuse(
             "partition_selection_strategy", params.partition_selection_strategy.name
         )
         return super().select_partitions(col, params, data_extractors)
 
     def calculate_private_contribution_bounds(self, *_: Any, **__: Any) -> Any:
-        """Refused: it chooses by floats of numpy's generator."""
+        """Refuse: PipelineDP's method chooses by floats of numpy's generator."""
         raise UnsupportedEventError(
             "calculate_private_contribution_bounds is refused, because "
             "it chooses by weights in floats: use public bounds, or "

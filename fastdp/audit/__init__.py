@@ -2,9 +2,9 @@
 
 `run` calls the mechanism with neighboring inputs and looks for violations of the claim:
 events that are too likely for one input, outputs that only one input gives, a different
-law, the same noise twice, errors, hanging. A reported violation is real, except with a
-stated probability. A violation may exist even if none is found: an audit refutes claims
-and proves none.
+law, repeated noise, errors, and hanging calls. A reported violation is real, except
+with a stated probability. A violation may exist even if none is found: an audit refutes
+claims and proves none.
 """
 
 from fastdp import _public

@@ -18,7 +18,7 @@ _SPREADS = (1.0, 4.0, 16.0, 64.0, 256.0, 1024.0, 4096.0)
 
 
 def rates(hits: np.ndarray, runs: int, error: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return lower and upper bounds of rates after Clopper and Pearson.
+    """Return lower and upper Clopper-Pearson bounds on rates.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def rates(hits: np.ndarray, runs: int, error: float) -> tuple[np.ndarray, np.nda
 
 
 def binomial_p(hits: int, runs: int, rate: float) -> float:
-    """Return an upper bound of the two-sided p-value of hits with a known rate."""
+    """Return an upper bound on the two-sided p-value of hits at a known rate."""
     from scipy.special import bdtr, bdtrc
 
     if runs == 0:
@@ -46,10 +46,10 @@ def binomial_p(hits: int, runs: int, rate: float) -> float:
 
 
 def log_evidence(counts: np.ndarray, probability: np.ndarray) -> float:
-    """Return ln of an e-value against counts with known probabilities.
+    """Return ln of an e-value against the stated probabilities of counts.
 
-    It is the likelihood ratio of a mixture of other laws to the stated one. Its mean
-    is 1 under the stated law, so that it reaches 1/a with probability at most a.
+    It is the likelihood ratio of a mixture of other laws to the stated one. Its mean is
+    1 under the stated law, so it reaches 1/a with probability at most a.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ Breaks = Callable[[float, float], bool]
 
 
 def needed(breaks: Breaks, error: float) -> int:
-    """Return the least number of held-out runs that can break a claim at all."""
+    """Return the least number of held-out runs that can break a claim."""
 
     def shown(runs: int) -> bool:
         low, high = rates(np.array([runs, 0]), runs, error)

@@ -1,4 +1,4 @@
-"""Checks whether a budget gives more answers than it should: races, copies, forks."""
+"""Check whether a budget gives too many answers, by races, copies or forks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _answers(mechanism: Callable[[Any], Any], x: Any, most: int) -> int:
 
 
 def one_after_another(subject: Subject, most: int) -> int:
-    """Return how many calls answer."""
+    """Return how many consecutive calls answer."""
     return _answers(subject.mechanism, subject.inputs[0], most)
 
 
@@ -76,7 +76,7 @@ TRIED = f"how many answers are had by {', '.join(TASKS)}"
 
 
 def check(spender: Callable[[Any], Any], answers: int, x: Any) -> Finding:
-    """Return the finding whether there are more answers than the budget affords.
+    """Return the finding whether the budget gives more answers than it affords.
 
     Parameters
     ----------

@@ -21,14 +21,14 @@ _DELTAS = (0.0, *(10.0**-k for k in range(9, 1, -1)), 0.03, 0.1, 0.2, 0.3, 0.5)
 
 @dataclass(frozen=True)
 class PrivacyClaim:
-    """A guarantee: all of these pairs (epsilon, delta) hold.
+    """A guarantee of several pairs (epsilon, delta), all of which hold.
 
     Parameters
     ----------
     text : str
         The claim as it was given.
     epsilons, deltas : ndarray, shape (pairs,)
-        Rounded up.
+        The pairs, rounded up.
     """
 
     text: str

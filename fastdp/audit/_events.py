@@ -100,7 +100,7 @@ def by_number(
     ----------
     name : str
     number : callable
-        From values of shape (n, width) to n numbers.
+        Function from values of shape (n, width) to n numbers.
     learned : sequence of Outcomes
         Outcomes from which the cells are computed.
     """

@@ -10,33 +10,33 @@ Status = Literal["refuted", "fault", "nothing found", "not run"]
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """The finding of one check; made by `run`.
+    """The finding of one check, from `run`.
 
     Parameters
     ----------
     check : str
         The check's name.
     status : str
-        "refuted": a claim does not hold. "fault": something else is wrong, whatever
-        is claimed. "nothing found", or "not run".
+        "refuted": a claim does not hold. "fault": something is wrong under any claim.
+        "nothing found", or "not run".
     tried : str
-        What was done.
+        Description of the check.
     evidence : str
         The strongest evidence against the claim, or why the check did not run.
     false_alarm : float
-        Upper bound of the probability that a mechanism that keeps its claim is
-        reported. 0 for what is seen with certainty.
+        Upper bound on the probability that a mechanism that keeps its claim is
+        reported. 0 if the observation is certain.
     input : str
-        The input, or pair of inputs, that shows it.
+        The input, or pair of inputs, of the evidence.
     epsilon : float or None
-        No mechanism with a smaller epsilon, at the claim's delta, has the rates that
-        were seen. None where the check bounds none.
+        Lower bound: no mechanism with a smaller epsilon at the claim's delta has the
+        observed rates. None if the check gives no bound.
     power : str
-        The faults that the check would have found.
+        Faults that the check would have found.
     notes : tuple of str
         Further observations.
     data : dict
-        Figures of the pictures.
+        Numbers for the pictures.
     """
 
     check: str

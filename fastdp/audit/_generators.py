@@ -1,4 +1,4 @@
-"""Detects a Mersenne Twister: compares output words with its recurrence."""
+"""Detection of a Mersenne Twister by the recurrence of output words."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def untempered(words: np.ndarray) -> np.ndarray:
 def predicted(words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the words that the recurrence predicts, and the actual words.
 
-    Both are words of the state, from the first place that can be predicted.
+    Both are words of the state, from the first predictable place on.
     """
     y = untempered(words)
     high, low = np.uint32(0x80000000), np.uint32(0x7FFFFFFF)

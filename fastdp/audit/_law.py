@@ -1,4 +1,4 @@
-"""Tests the outputs against the claimed law."""
+"""Tests of the outputs against the claimed law."""
 
 from __future__ import annotations
 
@@ -33,12 +33,13 @@ TRIED = (
 
 
 class Tables:
-    """Counts of noise in tables whose cells have known probabilities under the law.
+    """Counts of noise in tables of cells with known probabilities under the law.
 
     Parameters
     ----------
     law : object
-        Has `cdf`, `sf`, `ppf` and `isf`; one on the integers has `pmf` as well.
+        A law with `cdf`, `sf`, `ppf` and `isf`, and with `pmf` if it is on the
+        integers.
     """
 
     def __init__(self, law: Any) -> None:
@@ -143,7 +144,7 @@ def _edges_of(law: Any, cells: int) -> np.ndarray:
 
 
 def _masses(law: Any, edges: np.ndarray) -> np.ndarray:
-    """Return the probabilities of the cells between edges, each with its right end."""
+    """Return the probabilities of the cells between edges, which contain right ends."""
     below = np.concatenate([[0.0], law.cdf(edges), [1.0]])
     above = np.concatenate([[1.0], law.sf(edges), [0.0]])
     left = below[1:] <= 0.5
@@ -152,7 +153,7 @@ def _masses(law: Any, edges: np.ndarray) -> np.ndarray:
 
 
 def _residues(law: Any, modulus: int) -> tuple[np.ndarray, float]:
-    """Return the residues' probabilities, and a bound of their relative error.
+    """Return the residues' probabilities, and a bound on their relative error.
 
     For a wide, unimodal law each residue has probability 1/modulus, with an error of at
     most the law's largest mass.
@@ -177,7 +178,7 @@ def finding(
     tables : list of Tables
         One for each law.
     outside : str
-        Kind of an outcome that was not a number, or "".
+        Kind of an outcome that is not a number, or "".
     level : float
     input_text : str
     """
@@ -202,7 +203,7 @@ def finding(
 
 
 def _power(n: int, share: float) -> str:
-    """Say which error of the probability of the law's upper quarter would be found."""
+    """Describe the detectable error of the probability of the law's upper quarter."""
     from scipy.stats import norm
 
     wide = float(norm.isf(share / 2)) + float(norm.isf(0.01))

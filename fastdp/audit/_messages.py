@@ -1,4 +1,4 @@
-"""Checks whether errors, warnings, logs, prints or a repr show a value of the data."""
+"""Check whether errors, warnings, logs, prints or a repr show a value of the data."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class _Log(logging.Handler):
 
 
 def said(subject: Subject, kind: str) -> list[dict[str, bool]]:
-    """Return for each call which texts showed its value, in the mechanism's process."""
+    """Return, for each call, the texts that showed its value."""
     found = []
     for _ in range(_CALLS):
         value = random.SystemRandom().randrange(10**9, 10**10)
@@ -132,7 +132,7 @@ def _said_by(error: BaseException | None) -> str:
 
 
 def _texts(mechanism: Any, x: Any) -> tuple[dict[str, str], Any]:
-    """Return the texts of one call, by their place, and its result."""
+    """Return the texts of one call by origin, and its result."""
     function = mechanism
     if isinstance(mechanism, Batched):
         function = mechanism.function

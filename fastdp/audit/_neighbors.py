@@ -110,7 +110,8 @@ def pairs_of(neighbors: Any) -> list[Pair]:
     Raises
     ------
     DTypeError, ParameterError
-        It is neither a pair, a family nor an iterable of pairs, or it is empty.
+        `neighbors` is neither a pair, a family nor an iterable of pairs, or it is
+        empty.
     """
     if isinstance(neighbors, str):
         if neighbors not in FAMILIES:
@@ -136,9 +137,9 @@ def edges_of(pair: Pair) -> list[Pair]:
     """Return pairs at the edges of arithmetic that are no further apart than `pair`.
 
     All numbers of both inputs are shifted by the same amount, to the limits of integers
-    and to where floats get coarse; or the second input is the first with the smallest
-    possible change. They keep the type of the given inputs, since float32 and float64
-    have different gaps.
+    and to sizes at which floats are coarse; or the second input is the first with the
+    smallest possible change. The pairs keep the type of the given inputs, because
+    float32 and float64 have different gaps.
     """
     x, y = np.asarray(pair.first), np.asarray(pair.second)
     if x.shape != y.shape or not x.size or {x.dtype.kind, y.dtype.kind} - set("iuf"):
@@ -171,7 +172,7 @@ def _like_float(number: np.ndarray, x: Any) -> Any:
 def _no_further(
     moved: tuple[np.ndarray, np.ndarray], given: tuple[np.ndarray, np.ndarray]
 ) -> bool:
-    """Return whether shifted inputs differ nowhere more than given ones, exactly."""
+    """Return whether shifted inputs differ nowhere more than the given ones."""
     if not all(np.isfinite(z).all() for z in moved):
         return False
     gaps, most = (

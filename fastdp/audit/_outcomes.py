@@ -27,7 +27,7 @@ class Outcomes:
         The place of each outcome's kind in `labels`.
     values : ndarray of int64 or float64, shape (n, width)
         The numbers, padded with zeros to the longest outcome; zeros if an outcome has
-        no numbers, or a NaN. A row depends on its own outcome alone.
+        no numbers, or a NaN. A row depends only on its own outcome.
     """
 
     labels: tuple[str, ...]

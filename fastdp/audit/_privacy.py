@@ -1,7 +1,7 @@
-"""Events that occur more often for one input, compared with another, than claimed.
+"""Events with a larger ratio of rates under two inputs than the claim allows.
 
-Events are chosen by the first part of the draws and counted in the second. All bounds
-of their rates, after Clopper and Pearson, hold together with probability 1 - level.
+Events are chosen by the first part of the draws and counted in the second. All
+Clopper-Pearson bounds on their rates hold together with probability 1 - level.
 """
 
 from __future__ import annotations
@@ -155,19 +155,19 @@ class Events:
         self.number = sum(len(s) for s in self._sets)
 
     def add(self, which: int, outcomes: Outcomes) -> None:
-        """Count outcomes of the second part, of the first input (0) or second (1)."""
+        """Count outcomes of the second part, for the first input (0) or second (1)."""
         outcomes = self._fitted(outcomes)
         for coding, counts in zip(self._codings, self._counts, strict=True):
             counts[which] += coding.counts(outcomes)
 
     def _fitted(self, outcomes: Outcomes) -> Outcomes:
-        """Convert outcomes to the width and dtype of the first part, each by itself."""
+        """Convert each outcome to the width and dtype of the first part."""
         with np.errstate(invalid="ignore"):
             values = fitted(outcomes.values, self._width).astype(self._dtype)
         return replace(outcomes, values=values)
 
     def measured(self, level: float) -> list[Measured]:
-        """Return bounds of all rates that hold together with P >= 1 - level."""
+        """Return bounds on all rates that hold together with P >= 1 - level."""
         found = []
         error = level / (4 * max(self.number, 1))
         for coding, sets, counts in zip(
@@ -186,7 +186,7 @@ class Events:
 
 @dataclass(frozen=True)
 class Measured:
-    """An event, and bounds of its rates under both inputs of a pair."""
+    """An event, and bounds on its rates under both inputs of a pair."""
 
     pair: Pair
     coding: Coding
@@ -216,7 +216,7 @@ def epsilon_of(low: float, high: float, delta: float) -> float:
 
 @dataclass(frozen=True)
 class _Strength:
-    """By how much a reading exceeds a claim, and at which pair (epsilon, delta)."""
+    """The excess of an inequality over a claim, and the pair (epsilon, delta)."""
 
     over: float
     epsilon: float
@@ -294,7 +294,7 @@ def finding(
 
 
 def _power(claim: PrivacyClaim, runs: int, error: float) -> str:
-    """Say which event would break a claim."""
+    """Describe an event that would break a claim."""
     found = detected(claim.breaks, _RATE, runs, error)
     stated = 1 - float(claim.trade_off(np.array([_RATE]))[0])
     return (
@@ -304,10 +304,10 @@ def _power(claim: PrivacyClaim, runs: int, error: float) -> str:
 
 
 def _curve(measured: Sequence[Measured], pair: Pair) -> list[list[float]]:
-    """Return bounds of both error rates of the tests by a pair's events.
+    """Return bounds on both error rates of the tests by a pair's events.
 
     A test decides for the second input if the event occurs. Rows are the lower and
-    upper bound of its false positives, and those of its false negatives.
+    upper bounds on its false-positive rate, and then on its false-negative rate.
     """
     return [
         [one.low[0], one.high[0], 1 - one.high[1], 1 - one.low[1]]

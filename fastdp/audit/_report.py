@@ -22,23 +22,23 @@ LIMITS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """The findings of an audit; made by `run`.
+    """The findings of an audit, from `run`.
 
     Parameters
     ----------
     mechanism : str
         Name of the mechanism.
     claim : str
-        What was claimed.
+        The claim.
     draws : int
         Draws for each input.
     level : float
-        Upper bound of the probability that the audit reports a mechanism that keeps
-        its claim.
+        Upper bound on the probability that the audit reports a mechanism that keeps its
+        claim.
     seconds : float
         Run time.
     findings : tuple of Finding
-        One a check.
+        One finding per check.
     """
 
     mechanism: str

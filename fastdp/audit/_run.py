@@ -1,4 +1,4 @@
-"""Runs the checks of an audit."""
+"""The checks of an audit, run together."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def batched(function: Callable[[Any], Any]) -> Batched:
     Parameters
     ----------
     function : callable
-        Takes an array of inputs, shape (draws, ...), and returns an array of as many
-        outputs, shape (draws,) or (draws, ...): one independent draw for each input.
+        Function from an array of inputs, shape (draws, ...), to an array of outputs,
+        shape (draws,) or (draws, ...), with one independent draw for each input.
 
     Raises
     ------
@@ -77,28 +77,29 @@ def run(
         `mechanism(x)` makes one draw from the input x. `batched` makes one of a
         function of arrays, which is faster.
     neighbors : pair of inputs, str or iterable of pairs
-        A tuple of two inputs that the claim makes hard to tell apart; or "counts",
+        A tuple of two inputs that are hard to distinguish under the claim; or "counts",
         "sums", "histograms", "vectors" or "selections", for pairs at distance 1 of an
         integer, of 100 records in [0, 1], of 4 counts, of 8 floats (in L2) and of 4
-        scores; or at most 32 pairs, which may come from a generator that looks for
-        them. The law and the state are looked at for the first pair.
+        scores; or at most 32 pairs, possibly from a generator that searches for them.
+        The law and the state are checked for the first pair.
     claim : Event, pair, TradeOffFunction, law, callable or list of these
         An event of `fastdp.accounting` (`ZCDPEvent` for rho, `GDPEvent` for mu), a pair
-        (epsilon, delta), or a trade-off function. A law, of `fastdp.distributions` or
-        scipy, is that of the output minus the input; a function from an input to a
-        law says that of the output.
+        (epsilon, delta), or a trade-off function. A law of `fastdp.distributions` or
+        scipy is the law of the output minus the input; a function from an input to a
+        law gives the law of the output.
     draws : int
-        Draws from each input. Events are chosen by at most half of them and tested
-        on the others.
+        Number of draws from each input. Events are chosen by at most half of the draws
+        and tested on the others.
     level : int, float, Fraction or Decimal
-        Bound of the probability that a mechanism that keeps its claim is reported;
-        >= 1e-30.
+        Bound on the probability that a mechanism that keeps its claim is reported, >=
+        1e-30.
     timing : int
-        Pairs of calls whose run times are compared; 0 if nothing is claimed of them.
+        Number of pairs of calls for the comparison of run times; 0 without a claim
+        about time.
     budget : pair of callable and int, optional
-        A function of an input that answers, or raises once its budget is spent, and
-        how many answers that affords. It is called with the first input, in threads,
-        copies and forks. Default: nothing is spent.
+        A function of an input that answers, or raises once its budget is spent, and the
+        number of answers that the budget affords. The function is called with the first
+        input, in threads, copies and forks. By default no budget is checked.
 
     Returns
     -------
@@ -107,15 +108,15 @@ def run(
     Raises
     ------
     ParameterError
-        `draws` or `timing` are too few to refute anything at this level, whatever the
-        mechanism does: the message says how many are needed.
+        `draws` or `timing` are too few to refute anything at this level; the message
+        has the required number.
 
     Notes
     -----
     The mechanism runs in processes that are forked from this one, so that it may hang,
-    print or end its process: the report says so, and the audit goes on. Each check has
-    a share of `level`; docs/proofs/audit.md proves that they keep it, provided that
-    calls of a sound mechanism are independent.
+    print or end its process: the report says so, and the audit continues. Each check
+    has a share of `level`; docs/proofs/audit.md proves that the checks respect it,
+    provided that calls of a sound mechanism are independent.
 
     References
     ----------

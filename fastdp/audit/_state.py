@@ -1,4 +1,4 @@
-"""Checks whether noise is drawn twice: by forks, threads, copies, seeds, calls.
+"""Check whether noise is repeated, across forks, threads, copies, seeds and calls.
 
 Two runs of draws that should be independent are compared entry by entry. Pairs of
 outputs of one process bound how often independent outputs are equal.
@@ -88,7 +88,7 @@ def noise(outcomes: Outcomes, x: Any) -> np.ndarray | None:
 
 
 def pairs(subject: Subject) -> list[int]:
-    """Return how often two outputs of one process are equal, and two noises."""
+    """Return how often two outputs, and two noises, of one process are equal."""
     found = []
     for at in (0, 1):
         outcomes = _drawn(subject, at, 2 * _PAIRS)
@@ -165,7 +165,7 @@ def copies(original: Any, how: str) -> tuple[Any, Any] | None:
 
 
 def copied(subject: Subject, how: str) -> list[Rows] | None:
-    """Return a run of the mechanism and one of a copy; None if it cannot be copied."""
+    """Return a run of the mechanism and of its copy; None if it cannot be copied."""
     both = copies(subject.mechanism, how)
     if both is None:
         return None
@@ -185,7 +185,7 @@ def seeded(subject: Subject, how: str) -> list[Rows]:
 
 
 def called(subject: Subject) -> list[Rows]:
-    """Return two consecutive runs: two calls if batched, else alternating draws."""
+    """Return two consecutive runs: two calls if batched, or else alternating draws."""
     found = _run(subject), _run(subject)
     both = np.concatenate(found)
     if isinstance(subject.mechanism, Batched):
@@ -201,7 +201,7 @@ def of_both(subject: Subject) -> list[np.ndarray] | None:
 
 
 def recurring(subject: Subject) -> list[np.ndarray] | None:
-    """Return predictions of a generator's recurrence, and outputs; None if none."""
+    """Return predictions by a generator's recurrence, and outputs; or None."""
     x = np.asarray(subject.inputs[0])
     if x.dtype.kind not in "biu" or x.ndim:
         return None

@@ -1,6 +1,6 @@
-"""Checks whether the run time of a call reveals the input or the noise.
+"""Check whether the run time of a call reveals the input or the noise.
 
-Both inputs are called in pairs whose order is a fair coin, and calls with one input are
+Both inputs are called in pairs in an order by a fair coin, and calls with one input are
 compared in consecutive pairs. If time reveals nothing, each call of a pair is the
 slower one with probability 1/2, under any load of the machine.
 """
@@ -86,7 +86,7 @@ def _numbers(outputs: list[Any]) -> np.ndarray:
 
 
 def needed(level: float) -> int:
-    """Return the least number of pairs that can show anything; half are tested."""
+    """Return the least number of pairs that can refute; half of them are tested."""
     runs = 1
     while binomial_p(runs, runs, 0.5) > level / (_TESTS * _COMPARISONS):
         runs += 1
@@ -171,7 +171,7 @@ def _tests(calls: Calls) -> Iterator[tuple[float, str]]:
 def _compared(
     pairs: np.ndarray, last: np.ndarray, words: str
 ) -> Iterator[tuple[float, str]]:
-    """Yield p-values of pairs of times; `last`: the second of a pair is marked."""
+    """Yield p-values of pairs of times; `last` marks pairs by the second call."""
     marked = np.where(last, pairs[:, 1], pairs[:, 0])
     other = np.where(last, pairs[:, 0], pairs[:, 1])
     half = len(pairs) // 2
@@ -191,7 +191,7 @@ def _compared(
 
 
 def welch(first: np.ndarray, second: np.ndarray) -> float:
-    """Return Welch's t of two classes, the maximum over several croppings of both."""
+    """Return the maximum of Welch's t of two classes over several croppings."""
     both = np.concatenate([first, second])
     found = [0.0]
     for share in (1.0, *_SHARES[2:]):

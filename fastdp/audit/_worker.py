@@ -42,7 +42,7 @@ class LostError(Exception):
 
 @dataclass(frozen=True)
 class Batched:
-    """A mechanism that takes a stack of inputs; made by `batched`."""
+    """A mechanism for stacks of inputs, from `batched`."""
 
     function: Callable[[Any], Any]
 
@@ -117,7 +117,7 @@ Task = Callable[..., Any]
 def _serve(
     others: Connection, link: Connection, subject: Subject, printed: str
 ) -> None:
-    """Do tasks until the link is closed, then end the process."""
+    """Run tasks until the link is closed, then end the process."""
     others.close()  # otherwise the link would never end
     number = os.open(printed, os.O_WRONLY | os.O_APPEND)
     for standard in (1, 2):
@@ -145,7 +145,7 @@ def _serve(
 
 
 def _beat_of(link: Connection) -> Callable[[], None]:
-    """Return a function that reports from time to time that calls still return."""
+    """Return a function that reports, now and then, that calls still return."""
     last, own, lock = time.perf_counter(), os.getpid(), threading.Lock()
 
     def beat() -> None:
@@ -167,7 +167,7 @@ class Worker:
     mechanism : callable or Batched
     inputs : sequence
     patience : float, optional
-        Seconds after which a call is given up; default `PATIENCE`.
+        Timeout of a call in seconds; default: `PATIENCE`.
     """
 
     def __init__(

@@ -1,10 +1,10 @@
-"""Frames of any library: one line, evaluated once.
+"""Noise on frames of any library, evaluated once.
 
 Noise in a lazy plan is drawn again whenever an engine evaluates the plan again. The
-functions here read a frame once, draw at once, and return constants. They take frames
-with Arrow's stream protocol (pyarrow, pandas, polars, DuckDB), and DataFrames of
-Spark, whose engine computes sums but never draws the noise. docs/frames.md and
-docs/spark.md show the danger and the line to write.
+functions here read a frame once, draw immediately, and return constants. They accept
+frames with Arrow's stream protocol (pyarrow, pandas, polars, DuckDB) and Spark
+DataFrames; Spark computes sums but never draws the noise. docs/frames.md and
+docs/spark.md show the danger and the safe call.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The recipe on embedded DuckDB: files and frames, larger than memory, no network.
+"""The recipe on embedded DuckDB, for files and frames larger than memory.
 
 DuckDB's error messages may contain data, so errors only say which step failed.
 """
@@ -40,18 +40,18 @@ _LOOK = 0.1
 
 
 class DuckDB(Engine):
-    """A connection of its own, and the table that it reads.
+    """A separate connection, and the table that it reads.
 
     Parameters
     ----------
     source : path of a Parquet file, or frame
         A stream is read once, by `run`.
     memory : str, optional
-        What DuckDB may use before it spills, such as "4GB".
+        Memory that DuckDB may use before it spills, such as "4GB".
     wanted : sequence of str, optional
         The columns to read; others of the source may have a type unknown to DuckDB.
     numbers : sequence of str, optional
-        Those of them that are numbers.
+        The wanted columns that are numbers.
     """
 
     dialect = DUCKDB
@@ -98,7 +98,7 @@ class DuckDB(Engine):
         self._spill.cleanup()
 
     def list_keys(self, keys: pa.Table, by: Sequence[str]) -> None:
-        """Make the table of public keys, in the types of the source."""
+        """Make the table of public keys with the source's types."""
         cells = ", ".join(
             f"cast(g{i} as {self._key_type(name)}) as g{i}" for i, name in enumerate(by)
         )
@@ -281,8 +281,8 @@ def _schema_of(path: str) -> pa.Schema:
 def _is_apart(schema: pa.Schema, wanted: Sequence[str] | None) -> bool:
     """Tell whether DuckDB and Arrow read a wanted column of a file as different types.
 
-    Then Arrow must read it from the start: otherwise the reader would depend on the
-    cells (Arrow only if a text is not UTF-8).
+    Arrow must then read the file from the start: otherwise the choice of the reader
+    would depend on the cells (Arrow only if a text is not UTF-8).
     """
     if not set(wanted or ()) <= set(schema.names):
         return False  # refused later

@@ -81,7 +81,7 @@ class Engine:
     def exact(
         self, recipe: Recipe, salt: str, progress: Callable[[float], object] | None
     ) -> Any:
-        """Return the exact totals of a recipe, a row for each group."""
+        """Return the exact totals of a recipe, one row per group."""
         return self.run(recipe.sql(), salt, progress)
 
     def check(
@@ -113,7 +113,7 @@ class Engine:
         return frozenset(n for n in names if self.types[n].startswith(_TEXT[:2]))
 
     def is_encoded(self, name: str) -> bool:
-        """Tell whether a column must be compared as text because of its encoding."""
+        """Return whether a column must be compared as text because of its encoding."""
         return self.types[name].startswith(("ENUM", "UUID", NULLS))
 
     def _require(

@@ -1,4 +1,4 @@
-"""Frames by library: the engine that draws for one, and constants as its kind."""
+"""Frames by library: the module that draws for a frame, and results of its kind."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def tasks_of(x: object) -> Any:
 
 
 def read(name: str, frame: Any, wanted: Sequence[str]) -> pa.Table:
-    """Return named columns of any frame as a table; it is evaluated once, here."""
+    """Return named columns of any frame as a table; evaluate the frame once."""
     where = _spark.table if is_spark(frame) else _tables.read
     found: pa.Table = where(name, frame, wanted)
     return found

@@ -33,9 +33,9 @@ def drawn(folder: str, laws: Mapping[str, FrequencyOracle], frame: Any) -> str:
 def write_once(
     path: Path, run: Callable[[str], Iterable[str]], laws: Any, charge: dict[str, Any]
 ) -> None:
-    """Run the tasks and keep their files once under `path`, in the order of the names.
+    """Run the tasks and store their files once under `path`, in the order of names.
 
-    `run` takes the folder for `drawn` and returns the file names that count.
+    `run` gets the folder for `drawn` and returns the file names that count.
     """
 
     def write(staged: Path) -> None:

@@ -2,7 +2,7 @@
 
 Each record is rounded to integers before anything is summed. A salted hash chooses the
 few groups of a user, and the few records in each, that are kept. Sums have 128 bits and
-are clamped before they are cast. So no value raises an error or shows in one, and the
+are clamped before they are cast. So no value raises or appears in an error, and the
 parameters bound the effect of a user.
 """
 
@@ -25,7 +25,7 @@ MOST_BYTES = 1024
 
 @dataclass(frozen=True)
 class Dialect:
-    """The SQL in which engines differ; `{}` stands for the arguments.
+    """The parts of SQL in which engines differ; `{}` stands for the arguments.
 
     Attributes
     ----------
@@ -36,13 +36,13 @@ class Dialect:
     bytes_of : str
         Number of bytes of a text in UTF-8.
     is_text : str
-        Tests that a text is UTF-8; empty if the engine has no other texts.
+        Test that a text is UTF-8; empty if all texts of the engine are.
     own_hash, sha256 : str
         The two `HASHES`: the first takes several cells, the second one text.
     total : str
         A sum that can hold 2**63 integers of 64 bits.
     once : str
-        Keyword that makes the engine evaluate a step only once, if it needs one.
+        Keyword that makes the engine evaluate a step only once; empty if not needed.
     """
 
     quote: str
@@ -89,20 +89,20 @@ class Recipe:
     Attributes
     ----------
     source : str
-        The table, as SQL names it.
+        Name of the table in SQL.
     by, values : tuple of str
-        Columns of keys, none for one group of all records; and columns of numbers.
+        Columns of keys (empty for one group of all records), and columns of numbers.
     bounds : tuple of pairs of float
         The bounds of each column of numbers.
     user : str or None
-        The column of users; None where a row is one.
+        The column of users; None if a row is a user.
     groups, records : int
-        How many groups a user keeps, and records in each.
+        Maximum number of groups of a user, and of records in each.
     public : bool
         Whether the table "keys" lists the groups, each with its place.
     bits : int
-        Numbers become multiples of 2**-bits of half the width of their bounds; one that
-        is missing becomes the integer `absent`, which is added to nothing.
+        Numbers become multiples of 2**-bits of half the width of their bounds; a
+        missing number becomes the integer `absent`, which is added to no sum.
     text : frozenset of str
         Columns that are compared as text, in any encoding.
     hash : str
@@ -110,19 +110,19 @@ class Recipe:
     long : frozenset of str
         Columns of keys that may hold more than `MOST_BYTES`: such records are left out.
     squares : tuple of int
-        Places in `values` of the numbers whose squares are summed as well.
+        Places in `values` of the numbers with sums of squares.
     alone : tuple of int
         Places of the numbers for which only the sum is released. The sums are multiples
         of 2**-bits of the larger bound.
     edges : tuple of (str, tuple of float)
-        Columns of numbers whose bins are counted, with the edges of these.
+        Columns of numbers with counts of bins, and the bin edges.
     cells : tuple of (str, pair of float, int)
         Columns of numbers that are counted by cell, with bounds and the number of
         equal cells between them. Then each group and cell with a record has a row, too:
         `tree` is the place here (-1 in all other rows), `cell` is the cell's number and
         `n` is the number of records.
     dialect : Dialect
-        The engine's.
+        The engine's dialect.
     """
 
     source: str
@@ -178,7 +178,7 @@ class Recipe:
     def survey(self, numbers: list[tuple[str, tuple[float, float]]]) -> str:
         """Return SQL that counts records left out, and numbers beyond their bounds.
 
-        For the owner of the records alone, like `survey_of_limits`.
+        It is only for the owner of the records, like `survey_of_limits`.
         """
         user = "false"
         if self.user is not None:
@@ -223,7 +223,7 @@ class Recipe:
 
     @property
     def absent(self) -> int:
-        """Integer for a missing number; no number is rounded to it."""
+        """The integer for a missing number; no number is rounded to it."""
         return -(1 << self.bits) - 1
 
     # ---- steps -------------------------------------------------------------------
@@ -343,8 +343,8 @@ class Recipe:
         """Keep at most `groups` groups of a user, and `records` records in each.
 
         Each choice has its own tags, so their order does not matter: the choice that
-        drops the most comes first. If only counts are asked, a user has one number for
-        each group.
+        drops the most comes first. If only counts are released, a user has one number
+        for each group.
         """
         if not self._numbers:
             mine = (
@@ -388,7 +388,7 @@ class Recipe:
         return f"  select {_lines(columns)}\n  from {source} group by {self._keys}"
 
     def _shown(self) -> str:
-        """Show all public keys, or all keys that occur, for a private selection."""
+        """Select all public keys, or all keys that occur for a private selection."""
         names = ["users", "n", *self._sums]
         last = ", -1 as tree, -1 as cell" if self.cells else ""
         if not self.public:

@@ -1,4 +1,4 @@
-"""Noise on the columns of a frame, drawn at once; reports of its rows, and tallies."""
+"""Noise on columns of a frame, reports of its rows, and tallies of reports."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def release(
     source: str | None = None,
     stream: Stream | None = None,
 ) -> Any:
-    """Return a frame of aggregates with noise, drawn once: constants, not a plan.
+    """Return a frame of aggregates with noise, drawn once, as constants.
 
     Parameters
     ----------
     frame : pyarrow Table, pandas or polars DataFrame, DuckDB relation, or a stream
-        One row a key. Whatever offers ``__arrow_c_stream__``, or a DataFrame of Spark;
-        it is read once. Not a LazyFrame: collect it first.
+        One row per key: any object with ``__arrow_c_stream__``, or a Spark DataFrame,
+        read once. Not a LazyFrame: collect it first.
     columns : dict of str to mechanism
         The columns to release, each with its noise: `DiscreteLaplace`,
         `DiscreteGaussian`, `TruncatedLaplace`, `Laplace` or `Gaussian` with the
@@ -48,11 +48,11 @@ def release(
         to 64.
     keys : str or iterable of str
         Columns (or index levels of pandas) that name the rows: integers, text, bools,
-        dates or decimals; Python objects of pandas are text. They are public, and so is
-        the number of rows: list all keys that there can be, not those that occur.
-        `aggregate` selects keys.
+        dates or decimals; Python objects of pandas are text. The keys and the number of
+        rows are public: list all possible keys, not only keys that occur. To select
+        keys privately, use a `Plan`.
     ledger : Ledger or None
-        Where the answer is charged and stored: a later call with the same label and
+        Ledger that charges and stores the answer: a later call with the same label and
         the same keys returns the same frame. None must be given explicitly: then
         nothing is charged or stored, and a second call (a retry) is a second release.
     label, budgets, source
@@ -67,14 +67,14 @@ def release(
         The same kind as `frame` (a pyarrow Table for other libraries), in memory. It
         has the keys and the named columns with noise, sorted by key. Arrow tables hold
         the ledger's receipts in their metadata, pandas frames in ``attrs``. A DuckDB
-        relation stands on a table in memory. A DataFrame of Spark holds constants, and
+        relation reads a table in memory. A Spark DataFrame holds constants, with
         receipts in the metadata of its first column.
 
     Raises
     ------
     DTypeError, ParameterError
-        No frame, a column that is not there or of a wrong type, keys that name a row
-        twice, a mechanism without its sensitivity. Never for a value.
+        `frame` is not a frame, a column is missing or has a wrong type, keys are
+        repeated, or a mechanism has no sensitivity. Never raised for a value.
     BudgetExceededError, LabelConflictError, LedgerError
         As for `Ledger.table`.
     FastDPError
@@ -82,8 +82,8 @@ def release(
 
     Privacy
     -------
-    The columns' events composed, under their neighboring relation. Only keys and named
-    columns are in the result. Timing class T0.
+    The guarantee is the composition of the columns' events, under their neighboring
+    relation. Only keys and named columns are in the result. Timing class T0.
 
     Examples
     --------
@@ -132,19 +132,19 @@ def randomize(
     budgets: str | Iterable[str] | None = None,
     stream: Stream | None = None,
 ) -> Any:
-    """Return a frame whose named columns are reports, drawn now, row by row.
+    """Return a frame with reports in the named columns, drawn now for each row.
 
     Parameters
     ----------
     frame : pyarrow Table, pandas or polars DataFrame, DuckDB relation, or a stream
         As in `release`; also a DataFrame of Dask or a Dataset of Ray.
     columns : dict of str to local randomizer
-        `RandomizedResponse`, or another whose report is one number; nulls count as a
-        value outside the categories.
+        `RandomizedResponse` or another randomizer with one number per report; nulls
+        count as a value outside the categories.
     path : str or path
-        For a frame of Spark, Dask or Ray, and there required: a folder that this
-        machine and all workers see. Reports are written there before anybody reads
-        them, and the frame that comes back reads them.
+        Required for a frame of Spark, Dask or Ray: a folder that this machine and all
+        workers see. Reports are written there before anybody reads them, and the
+        returned frame reads this folder.
     ledger, label, budgets
         With `path`, as for `Ledger.write`. Without a ledger the folder must not exist.
     stream : Stream, optional
@@ -153,12 +153,12 @@ def randomize(
     Returns
     -------
     frame
-        The same kind as `frame`, as in `release`; the other columns stay as they are.
+        The same kind as `frame`, as in `release`; the other columns are unchanged.
 
     Raises
     ------
     DTypeError, ParameterError
-        As in `release`, or a randomizer whose reports are no single numbers.
+        As in `release`, or a randomizer does not report single numbers.
     FastDPError
         pyarrow is missing.
 
@@ -200,11 +200,11 @@ def randomize(
 def batches(
     mechanism: FrequencyOracle, column: str
 ) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return a function of record batches that randomizes a column of each.
+    """Return a function that randomizes a column of each record batch.
 
-    For what streams: it takes an iterable of record batches and yields one for each,
-    as engines' `mapInArrow` and readers want it. It can be pickled. **An engine that
-    evaluates its plan again draws again**: write what comes out before it is read.
+    It is for streams: the function maps an iterable of record batches to an iterator of
+    batches, as engines' `mapInArrow` and readers need. It can be pickled. **An engine
+    that evaluates its plan again draws again**: write the output before it is read.
 
     Parameters
     ----------
@@ -216,11 +216,11 @@ def batches(
     Raises
     ------
     DTypeError, ParameterError, FastDPError
-        As in `randomize`; what the batches lack, when they come.
+        As in `randomize`; a problem with a batch is raised when the batch arrives.
 
     Privacy
     -------
-    As in `randomize`, for each time that a batch goes through. Timing class T0.
+    As in `randomize`, for each time that a batch is processed. Timing class T0.
 
     Examples
     --------
@@ -243,26 +243,27 @@ def tally(
     Parameters
     ----------
     source : frame, or iterable of frames or record batches
-        Reports, as `randomize` and `batches` give them; an iterable is read once. In
-        a frame of Spark, Dask or Ray, each task counts its own reports.
+        Reports from `randomize` or `batches`; an iterable is read once. In a frame of
+        Spark, Dask or Ray, each task counts its own reports.
     mechanism : local randomizer
         Mechanism that made the reports.
     column : str
-        Where they are.
+        Column of the reports.
 
     Returns
     -------
     Aggregator
-        The mechanism's counts: `merge` adds another aggregator, `estimate()` reads it.
+        The mechanism's counts: `merge` adds another aggregator, `estimate()` decodes
+        them.
 
     Raises
     ------
     DTypeError, ParameterError, FastDPError
-        As in `randomize`, or the column is not of reports.
+        As in `randomize`, or the column does not hold reports.
 
     Privacy
     -------
-    Reports are no longer private: nothing is spent. Timing class T0.
+    Reports are already public, so nothing is spent. Timing class T0.
 
     Examples
     --------
@@ -321,7 +322,7 @@ def _cells(
 
 
 def _stored(schema: Any, answer: Answer) -> pa.Table:
-    """Return a ledger's answer, whose first columns are the keys of the schema."""
+    """Return a ledger's answer as a table; its first columns are the schema's keys."""
     pa = _tables.arrow()
     columns = {
         name: _tables.unpacked(values, schema.field(name).type)

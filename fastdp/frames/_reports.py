@@ -1,4 +1,4 @@
-"""Reports in the rows of a frame in memory, and their tallies: what a task computes."""
+"""Reports for the rows of a frame in memory, and their tallies, for one task."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def checked_randomizers(columns: Any) -> dict[str, FrequencyOracle]:
 def randomized(
     frame: Any, laws: Mapping[str, FrequencyOracle], stream: Stream | None = None
 ) -> Any:
-    """Return a frame with reports in the named columns; of pandas, polars or Arrow.
+    """Return a frame of pandas, polars or Arrow with reports in the named columns.
 
     Other frames become Arrow tables.
     """
@@ -69,7 +69,7 @@ def randomized(
 def tally(
     source: Any, mechanism: FrequencyOracle, column: str
 ) -> Aggregator[FrequencyEstimate]:
-    """Return the tally of a frame in memory, or of an iterable of them."""
+    """Return the tally of a frame in memory, or of an iterable of frames."""
     found = mechanism.aggregator()
     whole = hasattr(source, "__arrow_c_stream__") or not isinstance(source, Iterable)
     for part in [source] if whole else source:

@@ -1,4 +1,4 @@
-"""Frames of Spark, classic and Connect, by public methods alone.
+"""Frames of Spark, classic and Connect, through public methods only.
 
 Spark may repeat tasks. So tasks compute only results that may be repeated, or they
 write reports and one attempt is kept. Spark's error messages may contain data, so
@@ -44,7 +44,7 @@ _PLAIN = {
 
 
 class Spark(_engines.Engine):
-    """A DataFrame as the recipe's source: evaluated once, by `run`."""
+    """A DataFrame as the recipe's source, which `run` evaluates once."""
 
     dialect, table = SPARK, "rows"
 
@@ -95,12 +95,12 @@ class Spark(_engines.Engine):
 
 
 def table(name: str, frame: Any, wanted: Sequence[str]) -> Any:
-    """Return named columns as a table; Spark evaluates the plan once, here."""
+    """Return named columns as a table; evaluate Spark's plan once."""
     return _arrow(name, _checked(name, frame, wanted))
 
 
 def constants(frame: Any, table: pa.Table) -> Any:
-    """Return a table in frame's session, with the receipts on its first column."""
+    """Return a table in the frame's session, with receipts on its first column."""
     held = {k.decode(): v.decode() for k, v in (table.schema.metadata or {}).items()}
     make = frame.sparkSession.createDataFrame
     with _tables.engine_messages("the result", "Spark"):

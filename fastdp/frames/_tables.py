@@ -65,19 +65,19 @@ def arrow() -> Any:
 
 
 def is_of(x: object, library: str, name: str) -> bool:
-    """Tell whether `x` is of a class of a library, without importing it."""
+    """Return whether `x` is of a class of a library, without importing it."""
     found = getattr(sys.modules.get(library), name, None)
     return found is not None and isinstance(x, found)
 
 
 def is_spark(x: object) -> bool:
-    """Tell whether `x` is a DataFrame of Spark, also of Spark Connect."""
+    """Return whether `x` is a DataFrame of Spark or of Spark Connect."""
     return is_of(x, "pyspark.sql", "DataFrame")
 
 
 @contextlib.contextmanager
 def constant_messages(name: str) -> Iterator[None]:
-    """Replace Arrow's errors by one whose message does not depend on cells."""
+    """Replace Arrow's errors by an error with a message independent of cells."""
     try:
         yield
     except FastDPError:
@@ -90,7 +90,7 @@ def constant_messages(name: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def engine_messages(name: str, engine: str) -> Iterator[None]:
-    """Replace an engine's errors by one whose message does not depend on cells."""
+    """Replace an engine's errors by an error with a message independent of cells."""
     try:
         yield
     except Exception as error:  # each engine and version has its own type
@@ -101,7 +101,7 @@ def engine_messages(name: str, engine: str) -> Iterator[None]:
 
 
 def check_frame(name: str, frame: Any) -> None:
-    """Refuse objects without Arrow's stream of rows; the error says what to do."""
+    """Refuse objects without Arrow's stream of rows; the error names the remedy."""
     if is_of(frame, "polars", "LazyFrame"):
         raise DTypeError(f"{name} must be evaluated, got a LazyFrame: collect it first")
     if any(is_of(frame, library, kind) for library, kind in _WITH_TASKS):
@@ -148,8 +148,8 @@ def read(
     """Return named columns of a frame as a table; its stream is read once.
 
     The type of a column of Python objects would be inferred from its values, and reveal
-    them. So such a column becomes text, or floats if it is in `numbers`. Each object is
-    read by itself.
+    information about them. So such a column becomes text, or floats if it is in
+    `numbers`. Each object is converted separately.
     """
     pa = arrow()
     check_frame(name, frame)
@@ -178,7 +178,7 @@ def _array(column: Any, number: bool) -> Any:
 
 
 def _has_objects(dtype: Any) -> bool:
-    """Tell whether a pandas dtype holds objects, whose types Arrow would infer."""
+    """Return whether a pandas dtype holds objects, for which Arrow infers types."""
     categories = getattr(dtype, "categories", None)
     if categories is not None:
         return _has_objects(getattr(categories, "dtype", None))
@@ -187,7 +187,7 @@ def _has_objects(dtype: Any) -> bool:
 
 
 def readable(rows: Any, wanted: Sequence[str] | None) -> Any:
-    """Return rows in which DuckDB can read every cell; refused cells become null.
+    """Return rows with only cells that DuckDB can read; other cells become null.
 
     Arrow accepts any bytes as text. Timestamps are converted to DuckDB's unit here,
     because its own conversion may overflow.
@@ -229,7 +229,7 @@ def own_type(type_: Any) -> Any:
 
 
 def _owned(column: Any) -> Any:
-    """Convert a column to its `own_type`; times out of its range become null."""
+    """Convert a column to its `own_type`; times out of range become null."""
     pa = arrow()
     from pyarrow import compute
 
@@ -330,7 +330,7 @@ def in_order(table: pa.Table, keys: Sequence[str]) -> pa.Table:
 
 
 def _any_twice(keys: pa.Table) -> bool:
-    """Tell whether two rows of a sorted table are equal; nulls equal each other."""
+    """Return whether two rows of a sorted table are equal; nulls equal each other."""
     from pyarrow import compute
 
     twice: Any = True
@@ -343,7 +343,7 @@ def _any_twice(keys: pa.Table) -> bool:
 
 
 def packed(column: pa.ChunkedArray, *, public: bool = True) -> _Array:
-    """Return keys as a ledger stores them: integers, or bytes that encode any text.
+    """Return keys in the ledger's form: integers, or bytes that encode any text.
 
     Keys that are not public are bytes objects: an array of fixed width would reveal the
     length of the longest key.
@@ -362,7 +362,7 @@ def packed(column: pa.ChunkedArray, *, public: bool = True) -> _Array:
 
 
 def _stored_type(type_: Any) -> Any:
-    """Return the integer type that stores a date or time: some days have no text."""
+    """Return the integer type that stores a date or time; some days have no text."""
     pa = arrow()
     if not pa.types.is_temporal(type_):
         return type_

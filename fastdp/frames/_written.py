@@ -54,12 +54,13 @@ def write_once(
     path : Path
         From `checked_path`.
     write : callable
-        Called with the path of a folder next to `path` that does not exist yet: draws
-        and writes the reports, with columns of fixed width and without compression.
+        Called with the path of a new folder next to `path`; it draws and writes the
+        reports, with columns of fixed width and without compression.
     laws : dict of str to local randomizer
         The randomizer of each column.
     ledger, label, budgets
-        Where the reports are charged. Without a ledger the folder must not exist.
+        Ledger, label and budgets of the charge. Without a ledger the folder must not
+        exist.
     """
     if ledger is None:
         if path.exists():

@@ -1,8 +1,8 @@
 """Beam: the tally of reports as a CombineFn, and releases of aggregates by window.
 
-Beam may run a bundle again, and shows side effects of each run. A tally agrees every
-time; a release goes through a ledger, whose label names the window and the firing: all
-runs get the answer that was stored first. Import this module by its name; docs/beam.md.
+Beam may run a bundle again, with side effects in each run. A tally is the same in every
+run; a release goes through a ledger with a label for the window and the firing, so all
+runs get the first stored answer. Import this module by its name; see docs/beam.md.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ class Tally(_CombineFn):  # type: ignore[misc]
     Parameters
     ----------
     mechanism : local randomizer
-        What made the reports; each a single number.
+        Mechanism that made the reports; each report is a single number.
     column : str, optional
-        Elements are arrays of reports, or with `column` frames or record batches that
-        have them there. Batches: an element costs Beam about 0.2 ms.
+        Elements are arrays of reports or, with `column`, frames or record batches with
+        reports in this column. Use large batches: an element costs Beam about 0.2 ms.
 
     Raises
     ------
@@ -66,12 +66,12 @@ class Tally(_CombineFn):  # type: ignore[misc]
 
     Notes
     -----
-    What comes out is an `Aggregator`: ``| beam.Map(lambda tally: tally.estimate())``.
+    The output is an `Aggregator`: ``| beam.Map(lambda tally: tally.estimate())``.
 
     Privacy
     -------
-    Reports are no longer private: nothing is spent, and a bundle that is run again
-    agrees to the last bit. Timing class T0.
+    Reports are already public, so nothing is spent, and a repeated bundle gives the
+    same bits. Timing class T0.
     """
 
     def __init__(self, mechanism: FrequencyOracle, column: str | None = None) -> None:
@@ -102,42 +102,45 @@ class Tally(_CombineFn):  # type: ignore[misc]
 class Release(_PTransform):  # type: ignore[misc]
     """Release sums by public key, once for each firing of each window.
 
-    Elements are rows (dicts, `beam.Row` or named tuples) with the columns of the keys
-    and of integers, which are summed by key: bound before what a user adds to a window.
-    Rows of the table come out as dicts, sorted by key, in their window.
+    Elements are rows (dicts, `beam.Row` or named tuples) with columns of keys and of
+    integers, which are summed by key. Bound each user's contribution to a window first.
+    The output rows are dicts, sorted by key, in their window.
 
     Parameters
     ----------
     columns : dict of str to mechanism
         The columns to sum and release, each with its noise: `DiscreteLaplace`,
         `DiscreteGaussian` or `TruncatedLaplace`, with the sensitivity of the whole
-        column in one firing. What is no integer counts as 0; sums saturate to 64 bits.
+        column in one firing. A value that is not an integer counts as 0; sums saturate
+        to 64 bits.
     keys : frame
-        The groups to show, which are public: a row each. Other rows are left out.
+        The public groups to show, one row per group. Rows of other groups are left out.
     ledger : str
-        Where every worker opens the ledger: a file where all run on one machine, else
-        "postgresql://host/name".
+        Location at which every worker opens the ledger: a file if all workers run on
+        one machine, otherwise "postgresql://host/name".
     label : str
-        Public name of the query. The transaction's label is this in the global window,
-        and ``label/start/end`` in another; later firings end with ``/firing 2`` and so
-        on. Windows of the same bounds in another run are the same transaction.
+        Public name of the query. In the global window the transaction has this label,
+        in other windows ``label/start/end``; the labels of later firings end with
+        ``/firing 2`` and so on. Windows of the same bounds in another run are the same
+        transaction.
     budgets : str or iterable of str
-        What each firing of each window is charged to.
+        Budgets charged for each firing of each window.
 
     Raises
     ------
     DTypeError, ParameterError, LedgerError, UnsupportedEventError, FastDPError
-        When the pipeline is built: a parameter, budget or ledger is not as it must be,
-        windows depend on data (sessions), or firings accumulate: a user's rows would
-        count again in each. Never for a value.
+        Raised when the pipeline is built: a parameter, budget or ledger is not valid,
+        windows depend on data (sessions), or firings accumulate (a user's rows would
+        count again in each firing). Never raised for a value.
     BudgetExceededError, LabelConflictError
-        By the worker, before the draw, as for `Ledger.table`.
+        Raised by the worker before the draw, as for `Ledger.table`.
 
     Privacy
     -------
-    The columns' events composed, for each firing of each window. **A window without
-    any row fires nothing** (but the global one): that it was empty is then seen, unless
-    a row of zeros is added to each. Timing class T0.
+    The guarantee is the composition of the columns' events, for each firing of each
+    window. **A window without any row does not fire** (except the global window), which
+    reveals that it was empty unless a row of zeros is added to each window. Timing
+    class T0.
     """
 
     def __init__(
@@ -251,14 +254,14 @@ class _Draw(_DoFn):  # type: ignore[misc]
 
 
 def _label(label: str, window: Any, pane: Any) -> str:
-    """Return the label of a firing, from the window's bounds and its own number."""
+    """Return the label of a firing, from the bounds of its window and its number."""
     if not isinstance(window, beam.transforms.window.GlobalWindow):
         label = "/".join((label, _named(window.start), _named(window.end)))
     return f"{label}/firing {pane.index + 1}" if pane.index > 0 else label
 
 
 def _named(time: Any) -> str:
-    """Return a time as text; in microseconds if it is out of the range of dates."""
+    """Return a time as text, or in microseconds if it is out of the range of dates."""
     try:
         return str(time.to_rfc3339())
     except (OverflowError, ValueError):

@@ -1,9 +1,9 @@
-"""A ledger: a budget that survives a crash, and an answer that is drawn once.
+"""A ledger: budgets that survive a crash, and answers that are drawn once.
 
 A ledger charges durably, draws fresh noise, stores the answer, and only then returns
 it. A further call with the same label, after a crash, from another machine, or at the
-same time, reads the stored answer and spends nothing. docs/ledger.md says how to use
-it, docs/proofs/ledger.md why this holds.
+same time, reads the stored answer and spends nothing. See docs/ledger.md for its use
+and docs/proofs/ledger.md for the proofs.
 """
 
 from __future__ import annotations
@@ -55,22 +55,22 @@ def create(
         A file on a local disk, which must not exist, for SQLite; or
         "postgresql://...", an empty database or schema of a server.
     witness : str or path, optional
-        A small file on another volume, made here, that knows the last entries: with
-        it, a restored copy of the ledger is refused.
+        A small file on another volume, created here, that records the last entries:
+        with it, a restored copy of the ledger is refused.
     timeout : float
         Seconds to wait for locks, > 0.
 
     Returns
     -------
     Ledger
-        Without budgets: `add_budget` makes one.
+        Without budgets; `add_budget` makes one.
 
     Raises
     ------
     DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain.
+        A parameter has the wrong type or is out of its domain.
     LedgerError
-        The ledger exists, or cannot be made there.
+        The ledger exists already, or cannot be made at this location.
     """
     store = _store(location, timeout)
     own = str(_uuid.uuid4())
@@ -108,8 +108,8 @@ def open(
         As for `create`.
     witness : callable, optional
         Called with the receipts of every charge after it is durable and before
-        anything is drawn; if it raises, nothing is drawn. The witness file that
-        `create` was given is used in any case.
+        anything is drawn; if it raises, nothing is drawn. The witness file that was
+        given to `create` is always used.
     timeout : float
         Seconds to wait for locks, > 0.
 
@@ -121,12 +121,12 @@ def open(
     Raises
     ------
     DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain.
+        A parameter has the wrong type or is out of its domain.
     LedgerError
-        There is no ledger, it cannot be written to, is on a network file system, of
-        another format, a copy, or edited.
+        There is no ledger, or it cannot be written, is on a network file system, has
+        another format, is a copy, or was edited.
     LedgerRolledBackError
-        It is behind its witness.
+        The ledger is older than its witness.
     """
     if witness is not None and not callable(witness):
         raise DTypeError(
@@ -166,19 +166,19 @@ def adopt(
 ) -> list[str]:
     """Make a moved or restored copy the ledger, and record this in its chains.
 
-    The original must not be used any more: two copies would spend a budget twice.
+    The original must no longer be used: two copies would spend a budget twice.
 
     Parameters
     ----------
     location : str or path
         The copy.
     note : str
-        Why, for the chains: 1 to 200 printable ASCII characters.
+        The reason, for the chains: 1 to 200 printable ASCII characters.
     receipts : iterable of Receipt
-        Receipts of published answers. If a budget lacks an entry of a receipt or of
-        the witness, it is not known what the budget spent.
+        Receipts of published answers. If a budget lacks an entry of a receipt or of the
+        witness, its spending is unknown.
     forfeit : iterable of str
-        Budgets to close for good: all that have forgotten entries must be named.
+        Budgets to close permanently: all budgets that lack entries must be named.
     timeout : float
         Seconds to wait for locks, > 0.
 
@@ -190,7 +190,7 @@ def adopt(
     Raises
     ------
     LedgerRolledBackError
-        A budget has forgotten entries and is not forfeited; nothing was changed.
+        A budget lacks entries and is not forfeited; nothing was changed.
     DTypeError, ParameterError, LedgerError
         As for `open`.
     """
@@ -215,25 +215,25 @@ def migrate(
     note: str,
     timeout: float = 60.0,
 ) -> None:
-    """Move a ledger to a new file or server; the old one is frozen for good.
+    """Move a ledger to a new file or server; the old one is frozen permanently.
 
     If it is interrupted, the same call finishes the work.
 
     Parameters
     ----------
     location, target : str or path
-        From where to where, as for `create`; the target must be new.
+        The old and the new location, as for `create`; the target must be new.
     note : str
-        Why, for the chains: 1 to 200 printable ASCII characters.
+        The reason, for the chains: 1 to 200 printable ASCII characters.
     timeout : float
         Seconds to wait for locks, > 0.
 
     Raises
     ------
     LedgerError
-        An audit fails, or one of them cannot be used; the old one stays open.
+        An audit fails, or one of the two cannot be used; the old ledger stays open.
     DTypeError, ParameterError
-        A parameter is of the wrong type or out of its domain.
+        A parameter has the wrong type or is out of its domain.
     """
     if not _is_frozen(location, timeout):
         open(location, timeout=timeout).close()  # refuse copies and older states

@@ -1,4 +1,4 @@
-"""What a ledger returns: answers, and the public facts of their labels."""
+"""Results of a ledger: answers, and the public facts of their labels."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Answer:
     value : numpy array or scalar, or dict of str to array
         The private answer.
     replayed : bool
-        Whether it was stored before: nothing was drawn or spent now.
+        Whether the answer was already stored; then this call drew and spent nothing.
     attempt : int
-        Number of the attempt that drew it now: 1, or more if earlier ones crashed; 0 if
-        replayed.
+        Number of the attempt that drew the answer: 1, or more if earlier attempts
+        crashed; 0 if replayed.
     receipts_json : str
         The receipts as JSON text, to store in a file's metadata or next to it.
     """
@@ -49,14 +49,14 @@ class Transaction:
     Attributes
     ----------
     label, kind : str
-        Its name, and the call that made it: release, select, table, write, spend or
-        counter.
+        The name, and the call that made the transaction: release, select, table, write,
+        spend or counter.
     budgets : tuple of str
-        The budgets that it charged.
+        The budgets that were charged.
     event : Event
-        What it cost, `count` times.
+        The event that was charged `count` times.
     count : int
-        How often.
+        Number of times.
     charged_at : str
         Time of the first charge, in UTC, as ISO 8601 text.
     answered : bool

@@ -63,26 +63,26 @@ class BudgetState:
     filter : str
         Class of the filter under `fastdp.accounting`.
     guarantee : dict
-        The filter's parameters: what holds of all releases of the budget together.
+        The filter's parameters: the guarantee of all releases of the budget together.
     unit : str
-        Whom the guarantee is about.
+        The privacy unit of the guarantee.
     neighboring_relation : NeighboringRelation or None
         The relation of all events; None before the first event if the filter leaves it
         open.
     group_size : int
-        Number of units that the guarantee is about.
+        Number of units that the guarantee covers.
     block_of : str or None
-        The budget's units are a block of this data set.
+        The data set of which the budget's units are a block.
     limit, spent : dict of str to Fraction
         The filter's sums. An `ApproximateFilter` needs epsilon or rho within its
         limit, and delta.
     retry_distance : Fraction
-        Total variation distance that free second attempts have added: it adds
-        (1 + exp(epsilon)) times itself to delta at every epsilon. 0 without crashes.
+        Total variation distance d that free second attempts have added; it adds (1 +
+        exp(epsilon)) d to delta at every epsilon. 0 without crashes.
     entries : int
         Entries in the budget's chain.
     is_open : bool
-        Whether it can still be charged; a forfeited budget cannot.
+        Whether the budget can still be charged; a forfeited budget cannot.
     """
 
     name: str
@@ -99,7 +99,7 @@ class BudgetState:
     is_open: bool
 
     def __str__(self) -> str:
-        """Return spending and limit in short."""
+        """Return a short text with spending and limit."""
         sums = [
             f"{name.replace('_', ' ')} {float(spent):.6g} of "
             f"{float(self.limit[name]):.6g}"
@@ -206,7 +206,7 @@ class Budget:
             )
 
     def retried(self, distance: Fraction) -> str | None:
-        """Return the state after a free second attempt; None if it must pay."""
+        """Return the state after a free second attempt; None if it must be charged."""
         state = json.loads(self.state)
         total = Fraction(state["retry_distance"]) + distance
         if total > RETRY_DISTANCE or not self.is_open:
@@ -375,7 +375,7 @@ class Fold:
         self.state = ""
 
     def step(self, what: str, terms: str | None, after: str) -> str:
-        """Take one entry; return what is wrong with its state, or ""."""
+        """Process one entry; return the problem with its state, or ""."""
         if what == "open":
             self._filter, self._distance = _loaded(self._rule, after)
         elif what in ("charge", "again"):

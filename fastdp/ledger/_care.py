@@ -32,7 +32,7 @@ _ORDER = ("budget", "charge", "attempt", "entry", "result", "step", "memory")
 def adopt(
     store: Store, *, note: str, receipts: Iterable[Receipt], forfeit: Iterable[str]
 ) -> list[str]:
-    """Make a copy the ledger; close budgets that are known to have lost entries."""
+    """Make a copy the ledger; close budgets with entries known to be missing."""
     _terms.check_name("note", note)
     lost = set(forfeit)
     with store.transaction() as run:
@@ -77,7 +77,7 @@ def _holds(run: Run, uuid: str, proof: Receipt) -> bool:
 
 
 def close_budget(store: Store, uuid: str, name: str, note: str) -> Receipt:
-    """Close a budget for good."""
+    """Close a budget permanently."""
     _terms.check_name("note", note)
     with store.transaction() as run:
         return _closed(run, uuid, store, name, note)

@@ -40,7 +40,7 @@ def link(
 def bound(memory: bytes) -> dict[str, str]:
     """Return an entry's digest of a counter's memory, which begins with random bytes.
 
-    Without the random bytes a guess of the sums could be checked by the digest.
+    Without the random bytes, the digest could confirm a guess of the sums.
     """
     return {"memory": digest(memory).hex()}
 
@@ -75,9 +75,10 @@ class Audit:
     entries, labels, answers : int
         Entries of all chains, labels charged, answers stored.
     pending : int
-        Labels that were charged and have no answer yet: the next attempt continues.
+        Labels that were charged and have no answer yet; the next attempt continues
+        them.
     heads : dict of str to str
-        The last link of each budget, in hexadecimal: keep it elsewhere.
+        The last link of each budget, in hexadecimal; store it elsewhere.
     problems : list of str
         The problems that were found; empty if there are none.
     """

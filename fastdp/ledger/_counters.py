@@ -1,9 +1,9 @@
-"""Running totals that live in the ledger: one charge, then a label for every step.
+"""Running totals in the ledger: one charge, then a label for every step.
 
-Between two steps the memory of a counter, or of prefix sums, is stored in its row and
-nowhere else. It has a random prefix, so that its digest in the chain reveals nothing. A
-step is a label like any other: its first transaction takes a turn of the counter; its
-second stores the total and the memory after it, unless a later turn was taken.
+Between two steps the memory of a counter, or of prefix sums, is stored only in its row.
+The memory has a random prefix, so that its digest in the chain reveals nothing. A step
+is an ordinary label: its first transaction takes a turn of the counter; its second
+transaction stores the total and the new memory, unless a later turn was taken.
 """
 
 from __future__ import annotations
@@ -47,10 +47,11 @@ _LAYOUT, _SALT = b"\x01", 32
 
 
 class _Running:
-    """A running total that survives the process; made by a `Ledger`.
+    """A running total that survives the process; a `Ledger` makes it.
 
     Threads may share it, and many processes may open it at the same time: steps are
-    taken one after another, in one order for all. The object holds nothing private.
+    taken one after another, in the same order for all. The object holds nothing
+    private.
     """
 
     def __init__(self, book: Opened, mechanism: Any, terms: Terms) -> None:
@@ -59,7 +60,7 @@ class _Running:
         self._terms = terms
 
     def _take(self, x: Any, label: str, source: str | None, workers: int = 1) -> Answer:
-        """Take the step of a label with the integers x."""
+        """Take one step with the integers x under a label."""
         m: Running = self._mechanism
         own = self._terms
         wanted = _terms.terms(
@@ -89,7 +90,7 @@ class _Running:
         return _terms.unpacked(body)
 
     def totals(self) -> list[tuple[str, Any]]:
-        """Return label and total of every step that was taken, in order.
+        """Return label and total of every completed step, in order.
 
         Raises
         ------
@@ -112,7 +113,7 @@ class _Running:
 
     @property
     def steps_left(self) -> int:
-        """Number of steps that can still be taken."""
+        """The number of steps that are left."""
         with self._book._store.reading() as run:
             if _ended(run, self._terms.label):
                 return 0
@@ -120,21 +121,21 @@ class _Running:
             return steps - _last(run, self._terms.label)[0]
 
     def end(self, *, note: str) -> None:
-        """End it before its last step, and forget its private sums.
+        """End the running total before its last step, and wipe its private sums.
 
         The budget stays spent; the totals stay stored.
 
         Parameters
         ----------
         note : str
-            Why, for the chains: 1 to 200 printable ASCII characters.
+            The reason, for the chains: 1 to 200 printable ASCII characters.
 
         Raises
         ------
         BudgetExceededError
-            It has ended already.
+            The running total has already ended.
         DTypeError, ParameterError, LedgerError
-            `note` is no such text; the ledger cannot be used.
+            `note` is not such a text, or the ledger cannot be used.
         """
         _terms.check_name("note", note)
         book, label = self._book, self._terms.label
@@ -162,10 +163,11 @@ class _Running:
 
 
 class LedgerCounter(_Running):
-    """A running total of events that survives the process; made by `Ledger.counter`.
+    """A running total of events that survives the process, from `Ledger.counter`.
 
     Threads may share it, and many processes may open it at the same time: steps are
-    taken one after another, in one order for all. The object holds nothing private.
+    taken one after another, in the same order for all. The object holds nothing
+    private.
     """
 
     def add(self, count: Any, *, label: str, source: str | None = None) -> Answer:
@@ -174,8 +176,8 @@ class LedgerCounter(_Running):
         Parameters
         ----------
         count : int or numpy integer
-            Events of this step, as for `fastdp.Counter.add`. Where the label is there
-            already it is not looked at.
+            Events of this step, as for `fastdp.Counter.add`. If the label exists
+            already, `count` is ignored.
         label : str
             Public name of the step, such as the hour, new to the ledger: 1 to 200
             printable ASCII characters.
@@ -190,16 +192,16 @@ class LedgerCounter(_Running):
         Raises
         ------
         BudgetExceededError
-            All steps were taken, the counter was ended, a budget is closed; or a second
-            attempt after many crashes must be paid and is not covered.
+            All steps were taken, the counter was ended, or a budget is closed; or a
+            second attempt after many crashes must be charged and is not covered.
         LabelConflictError
-            The label stands for something else than a step of this counter.
+            The label belongs to something other than a step of this counter.
         DTypeError, ParameterError, LedgerError
             As for `Ledger.release`.
 
         Privacy
         -------
-        Part of what the counter's `event()` states and its label was charged for.
+        The counter's `event()`, charged under its label, covers all steps.
         Timing class T0.
         """
         return self._take(self._mechanism._clamped(count), label, source)
@@ -217,7 +219,7 @@ class LedgerPrefixSums(_Running):
     """Noisy sums of all rows so far that survive the process: DP-FTRL with restarts.
 
     Made by `Ledger.prefix_sums`. Threads may share it, and many processes may open it
-    at the same time: steps are taken one after another, in one order for all. The
+    at the same time: steps are taken one after another, in the same order for all. The
     object holds nothing private.
     """
 
@@ -234,9 +236,9 @@ class LedgerPrefixSums(_Running):
         Parameters
         ----------
         rows : ndarray of float64 or float32, shape (n, dimension), or SumAccumulator
-            As for `fastdp.PrefixSums.step`; an accumulator is cleared when the answer
-            is there. All attempts of a label must see the same values. If the label is
-            there already, the stored answer comes back, whatever they are.
+            As for `fastdp.PrefixSums.step`; an accumulator is cleared once the answer
+            is stored. All attempts of a label must pass the same values. If the label
+            has an answer already, the stored answer is returned for any values.
         label : str
             Public name of the step, such as its number, new to the ledger: 1 to 200
             printable ASCII characters.
@@ -253,16 +255,16 @@ class LedgerPrefixSums(_Running):
         Raises
         ------
         BudgetExceededError
-            All steps were taken, the sums were ended, a budget is closed; or a second
-            attempt after many crashes must be paid and is not covered.
+            All steps were taken, the sums were ended, or a budget is closed; or a
+            second attempt after many crashes must be charged and is not covered.
         LabelConflictError
-            The label stands for something else than a step of these sums.
+            The label belongs to something other than a step of these sums.
         DTypeError, ParameterError, LedgerError
             As for `Ledger.release`.
 
         Privacy
         -------
-        Part of what the mechanism's `event()` states and its label was charged for.
+        The mechanism's `event()`, charged under its label, covers all steps.
         Timing class T0.
         """
         m: PrefixSums = self._mechanism
@@ -385,7 +387,7 @@ class _Turn:
 
 
 def _began(run: Run, counter: str, budget: str, seq: int) -> bool:
-    """Tell by the chain whether a step began after an entry."""
+    """Return whether, by the chain, a step began after an entry."""
     rows = run(
         "SELECT c.terms FROM entry e JOIN charge c ON c.label = e.label "
         "WHERE e.budget = ? AND e.seq > ? AND c.kind = 'step' AND e.what <> 'store'",

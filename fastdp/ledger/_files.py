@@ -1,9 +1,9 @@
-"""Answers that are files: staged, entered by their digests, then renamed.
+"""File answers: staged, recorded in the ledger by digest, then renamed.
 
 A file is written under another name and synced, and its manifest (names, sizes, SHA-256
-of the released data) is stored like any answer. Only then does it get its name. After a
-crash the next call reads the manifest and finishes. A missing or altered file is an
-error and is never drawn again.
+of the released data) is stored like any answer. Then the file gets its final name.
+After a crash the next call reads the manifest and finishes the work. A missing or
+altered file is an error and is never drawn again.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _BLOCK = 1 << 20
 
 
 def staging(path: Path, attempt: int) -> Path:
-    """Return where an attempt writes: next to `path`, on the same volume."""
+    """Return the staging place of an attempt: next to `path`, on the same volume."""
     return path.with_name(f".{path.name}.staging-{attempt}")
 
 
 def manifest(path: Path, attempt: int, staged: Path) -> bytes:
-    """Sync what was written and return its manifest."""
+    """Sync the written files and return their manifest."""
     if not staged.exists():
         raise LedgerError(f"nothing was written to {staged}; nothing was released")
     files = []
@@ -101,7 +101,7 @@ def check(body: bytes) -> None:
 
 
 def _check(place: Path, wanted: list[dict[str, object]], path: Path) -> None:
-    """Refuse files that are not those of the manifest."""
+    """Refuse files that differ from the manifest."""
     try:
         found = [{"name": name, **_facts(file)} for name, file in _files(place)]
     except OSError:

@@ -26,7 +26,7 @@ __all__ = ["Ledger"]
 
 
 class Ledger(Opened):
-    """Budgets and answers that outlive the process; made by `open` and `create`.
+    """Budgets and answers that outlive the process, from `open` and `create`.
 
     Threads may share it. It must not be copied or pickled, and a forked process must
     open its own. It closes at the end of a `with` block.
@@ -47,15 +47,16 @@ class Ledger(Opened):
         Parameters
         ----------
         mechanism : Mechanism
-            One that has `release`; its remembered sensitivity is what is charged.
+            A mechanism with `release`; the cost is for the sensitivity that it
+            remembers.
         x : ndarray, numpy scalar or number
-            As `mechanism.release` takes it. All attempts of a label must see the same
+            Data as for `mechanism.release`. All attempts of a label must pass the same
             values: sum integers, not floats, and read a snapshot.
         label : str
-            Public name of this transaction: 1 to 200 printable ASCII characters. The
-            query, the window of the data and the run belong into it.
+            Public name of this transaction: 1 to 200 printable ASCII characters. It
+            should name the query, the window of the data and the run.
         budgets : str or iterable of str
-            All of them are charged, or none.
+            Budgets to charge: all of them or none.
         source : str, optional
             Public name of the snapshot that `x` was computed from.
         unit : str, optional
@@ -65,26 +66,26 @@ class Ledger(Opened):
         Returns
         -------
         Answer
-            Its `value` is as `mechanism.release` returns it.
+            Its `value` is the result of `mechanism.release`.
 
         Raises
         ------
         BudgetExceededError, UnsupportedEventError
             A budget does not cover the mechanism, or cannot price it.
         LabelConflictError
-            The label stands for another mechanism, shape, dtype or other budgets.
+            The label belongs to another mechanism, shape or dtype, or to other budgets.
         DTypeError, ParameterError
             As for the mechanism, before anything is charged.
         UnitMismatchError
-            A budget is about other units than `unit`.
+            A budget has a unit other than `unit`.
         LedgerError
             The ledger cannot be used.
 
         Privacy
         -------
-        That of `mechanism.event()`, for any number of attempts, crashes and
-        readers (docs/proofs/ledger.md); a second attempt after a crash adds a distance
-        that the budget states, or pays again. Timing class T0.
+        The guarantee is `mechanism.event()`, for any number of attempts, crashes and
+        readers (docs/proofs/ledger.md). A second attempt after a crash adds a distance
+        that the budget states, or is charged again. Timing class T0.
         """
         m = _terms.check_mechanism(mechanism, "release")
         data = _terms.check_data("x", x)
@@ -110,20 +111,21 @@ class Ledger(Opened):
         Parameters
         ----------
         mechanism : Mechanism
-            One that has `select`, such as `ExponentialMechanism` or `KeySelection`.
+            A mechanism with `select`, such as `ExponentialMechanism` or `KeySelection`.
         scores : ndarray
-            As `mechanism.select` takes it.
+            Scores as for `mechanism.select`.
         label, budgets, source, unit
             As for `release`.
         k : int
-            Choices from each set of candidates, where the mechanism takes it.
+            Number of choices from each set of candidates, if the mechanism has this
+            option.
         axis : int
-            Axis of the candidates, where the mechanism takes it.
+            Axis of the candidates, if the mechanism has this option.
 
         Returns
         -------
         Answer
-            Its `value` is as `mechanism.select` returns it: indices, or a mask of keys.
+            Its `value` is the result of `mechanism.select`: indices, or a mask of keys.
 
         Raises
         ------
@@ -132,8 +134,9 @@ class Ledger(Opened):
 
         Privacy
         -------
-        That of `mechanism.event()`, of k choices from each set, once for each attempt
-        that draws: the time of a selection may depend on the choice. Timing class T0.
+        The guarantee is `mechanism.event()` for k choices from each set, charged for
+        each attempt that draws, because the time of a selection may depend on the
+        choice. Timing class T0.
         """
         m = _terms.check_mechanism(mechanism, "select")
         data = _terms.check_data("scores", scores)
@@ -162,7 +165,7 @@ class Ledger(Opened):
     def _called(
         self, wanted: Terms, mechanism: Mechanism, call: Callable[[Any], Any], data: Any
     ) -> Answer:
-        """Answer by one call with one array; rehearse the call before it is charged."""
+        """Answer by one call with one array; try it on zeros before the charge."""
         found = _protocol.stored(self._store, wanted)
         if found is not None:
             return self._answered(found, _terms.unpacked)
@@ -196,21 +199,21 @@ class Ledger(Opened):
         columns : dict of str to (mechanism, array of shape (n,) or (n, m))
             Each is released by its own mechanism; all are charged together.
         keys : dict of str to array of shape (n,)
-            Names of the rows: integers, strings or bytes of fixed width. They are
-            public, and other keys are another transaction; or `select` decides which
-            are shown; then also objects of `bytes`, whose answer is no wider than
-            those that are shown.
+            Names of the rows: integers, strings or bytes of fixed width. Without
+            `select` the keys are public, and other keys are another transaction. With
+            `select`, only selected keys are shown; keys may then also be objects of
+            `bytes`, and the answer is no wider than the shown keys.
         label, budgets, source, unit
             As for `release`.
         select : (mechanism, array of shape (n,)), optional
             A mechanism with `select` that returns a mask of n bools: the keys to show.
             Or (column, number, event): a key is shown if its noisy value in this column
             is above the number and its exact value is above 0. The event is the cost of
-            this choice, without that of the column's noise.
+            this choice, without the cost of the column's noise.
         most_rows : int
-            Largest number of rows to show, needed with `select`: of more, the first in
-            the order of the keys are kept, and at most 512 MiB of them. It must not
-            depend on the data.
+            Largest number of rows to show, required with `select`: the first rows in
+            the order of the keys are kept, and at most 512 MiB. It must not depend on
+            the data.
 
         Returns
         -------
@@ -225,8 +228,8 @@ class Ledger(Opened):
 
         Privacy
         -------
-        That of the mechanisms' events composed; with `select`, once for each attempt
-        that draws. Timing class T0.
+        The guarantee is the composition of the mechanisms' events; with `select`, it is
+        charged for each attempt that draws. Timing class T0.
         """
         wanted, draw = _shown.asked(
             columns, keys, label, budgets, select, most_rows, source
@@ -244,9 +247,11 @@ class Ledger(Opened):
         Parameters
         ----------
         mechanism : Counter
-            A new one, which the ledger takes over: it takes no step of its own.
+            A new mechanism, which the ledger takes over: it must take no steps by
+            itself.
         label, budgets
-            As for `release`: the label names the counter, each step has one of its own.
+            As for `release`: this label names the counter, and each step has its own
+            label.
 
         Returns
         -------
@@ -258,18 +263,18 @@ class Ledger(Opened):
         BudgetExceededError, UnsupportedEventError
             A budget does not cover all steps together, or cannot price them.
         LabelConflictError
-            The label stands for another mechanism or other budgets.
+            The label belongs to another mechanism or to other budgets.
         DTypeError, ParameterError
-            `mechanism` is none, has taken steps or keeps more than 64 MiB.
+            `mechanism` has a wrong type, has taken steps or stores more than 64 MiB.
         LedgerError
-            The ledger cannot be used, is of an older format, or can be read by others
-            than its owner: it then holds exact sums (docs/ledger.md).
+            The ledger cannot be used, has an older format, or can be read by others
+            than its owner, although it would hold exact sums (docs/ledger.md).
 
         Privacy
         -------
-        That of `mechanism.event()`, for all steps, crashes and readers of totals
-        together; as with `release`, a second attempt after a crash adds a distance that
-        the budget states, or pays again. Timing class T0.
+        The guarantee is `mechanism.event()`, for all steps, crashes and readers of
+        totals together. As with `release`, a second attempt after a crash adds a
+        distance that the budget states, or is charged again. Timing class T0.
         """
         found: LedgerCounter = _counters.opened(
             self, mechanism, label, budgets, Counter
@@ -287,9 +292,11 @@ class Ledger(Opened):
         Parameters
         ----------
         mechanism : PrefixSums
-            A new one, which the ledger takes over: it takes no step of its own.
+            A new mechanism, which the ledger takes over: it must take no steps by
+            itself.
         label, budgets
-            As for `release`: the label names the sums, each step has one of its own.
+            As for `release`: this label names the sums, and each step has its own
+            label.
 
         Returns
         -------
@@ -322,9 +329,9 @@ class Ledger(Opened):
     ) -> tuple[Receipt, ...]:
         """Charge for a release outside of the ledger, once for the label.
 
-        For stateful mechanisms (a `SparseVector`) and for all answers that the ledger
-        cannot draw by itself: charge, then use. What came of it is not stored, so the
-        label cannot be used again.
+        Use it for stateful mechanisms (a `SparseVector`) and for all answers that the
+        ledger cannot draw by itself: charge first, then release. The answer is not
+        stored, so the label cannot be used again.
 
         Parameters
         ----------
@@ -333,7 +340,7 @@ class Ledger(Opened):
         label, budgets, source, unit
             As for `release`.
         count : int
-            How often the event will happen, >= 1.
+            Number of times that the event will happen, >= 1.
 
         Returns
         -------
@@ -373,18 +380,18 @@ class Ledger(Opened):
         Parameters
         ----------
         path : str or path
-            What is written; it must not exist before the label is charged.
+            The path to write; it must not exist before the label is charged.
         draw : callable
-            Called as ``draw(staging, receipts)`` when the charge is durable: draws, and
-            writes a file or a folder at `staging`, with columns of fixed width and
+            Called as ``draw(staging, receipts)`` once the charge is durable. It draws,
+            and writes a file or a folder at `staging`, with columns of fixed width and
             without compression. `receipts` is JSON text to put into the file. It must
-            not ask this ledger for another label.
+            not use another label of this ledger.
         event : Event or mechanism
-            What `draw` costs.
+            The cost of `draw`.
         label, budgets, source, unit
             As for `release`.
         facts : dict of str to str or int, optional
-            Public facts that make the transaction what it is: the names of columns,
+            Public facts that identify the transaction, such as the names of columns and
             the parameters of the mechanism.
 
         Returns
@@ -395,14 +402,15 @@ class Ledger(Opened):
         Raises
         ------
         LedgerError
-            Also where the file of a stored label is missing or was altered: it is not
-            drawn again.
+            As for `release`; also raised if the file of a stored label is missing or
+            was altered (it is not drawn again).
         BudgetExceededError, LabelConflictError, DTypeError, ParameterError
-            As for `release`; also where `path` exists, or its folder does not.
+            As for `release`; also raised if `path` exists, or its folder does not
+            exist.
 
         Privacy
         -------
-        That of `event`, once for each attempt that draws. Timing class T0.
+        The guarantee is `event`, charged for each attempt that draws. Timing class T0.
         """
         place = Path(path).absolute()
         wanted = _terms.terms(

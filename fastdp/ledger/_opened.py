@@ -57,24 +57,24 @@ class Opened:
         unit: str,
         block_of: str | None = None,
     ) -> BudgetState:
-        """Make a budget, once; it is never refilled.
+        """Make a new budget, which is never refilled.
 
         Parameters
         ----------
         name : str
             1 to 200 printable ASCII characters, new to the ledger.
         filter : PrivacyFilter, optional
-            One of `fastdp.accounting`, with nothing spent: what all releases of the
-            budget together will meet, however each was chosen.
+            A filter of `fastdp.accounting` with nothing spent: the guarantee of all
+            releases of the budget together, even if they are chosen adaptively.
         epsilon, delta : int, float, Fraction or Decimal, optional
-            In place of `filter`: a budget of `ApproximateFilter`, which takes every
-            table; without `delta` one of `PureFilter`.
+            Instead of `filter`: a budget with an `ApproximateFilter`, which accepts
+            every table; without `delta`, with a `PureFilter`.
         unit : str
-            Whom the guarantee is about, such as "person" or "household": a name like
-            `name`. All sensitivities charged here must be those of this unit.
+            Privacy unit of the guarantee, such as "person" or "household": a name like
+            `name`. All sensitivities charged here must be for this unit.
         block_of : str, optional
-            The data set whose units this budget's block holds some of. A unit must
-            lie in one block alone.
+            The data set of which this budget covers one block of units. Each unit must
+            be in only one block.
 
         Returns
         -------
@@ -84,8 +84,8 @@ class Opened:
         Raises
         ------
         DTypeError, ParameterError
-            A parameter is of the wrong type or out of its domain; the name is taken;
-            `block_of` with a relation other than ADD_OR_REMOVE_ONE.
+            A parameter has the wrong type or is out of its domain, the name is taken,
+            or `block_of` is given with a relation other than ADD_OR_REMOVE_ONE.
         LedgerError
             The ledger cannot be used.
         """
@@ -152,11 +152,11 @@ class Opened:
         Parameters
         ----------
         event : Event or mechanism
-            What would be charged; a mechanism stands for its `event()`.
+            The event to charge; for a mechanism, its `event()`.
         budgets : str or iterable of str
             The budgets that would be charged.
         count : int
-            How often, >= 1.
+            Number of times, >= 1.
         unit : str, optional
             As for `release`.
 
@@ -188,8 +188,8 @@ class Opened:
     ) -> bool:
         """Return whether all budgets cover `count` times `event` now.
 
-        Parameters and errors are those of `preview`, except that the result is False if
-        a budget does not cover the event.
+        Parameters and errors are as in `preview`, except that the result is False if a
+        budget does not cover the event.
         """
         from fastdp.exceptions import BudgetExceededError
 
@@ -217,20 +217,21 @@ class Opened:
         Parameters
         ----------
         label : str
-            One of `labels`, whose answer is stored.
+            One of `labels` with a stored answer.
 
         Returns
         -------
         Answer
-            What the call that drew it returned, with `replayed` true. For `write`, the
-            value is the path of the files, which are checked as `write` checks them.
+            The answer of the call that drew it, with `replayed` true. For `write`, the
+            value is the path of the files, which are checked as in `write`.
 
         Raises
         ------
         DTypeError, ParameterError
             There is no such label.
         LedgerError
-            It has no stored answer, it was altered, or the ledger cannot be used.
+            The label has no stored answer, the answer was altered, or the ledger cannot
+            be used.
         """
         found = _protocol.named(self._store, _terms.check_name("label", label))
         if found.form == "array":
@@ -248,11 +249,11 @@ class Opened:
         return answer
 
     def _answers(self, label: str) -> bool:
-        """Tell whether an answer is stored under a label, under any terms."""
+        """Return whether an answer is stored for a label, under any terms."""
         return _protocol.answers(self._store, label)
 
     def _is_charged(self, label: str) -> bool:
-        """Tell whether a label was charged, whether or not its answer is stored."""
+        """Return whether a label was charged, with or without a stored answer."""
         return _protocol.is_charged(self._store, label)
 
     def _stored_table(self, wanted: Terms) -> Answer | None:
@@ -302,18 +303,18 @@ class Opened:
         receipts : iterable of Receipt
             Receipts of published answers; the ledger must hold these entries.
         files : bool
-            Whether to read what `write` released, where it was written: a missing or
-            altered file is a problem. False: this machine has them not.
+            Whether to read the files that `write` released: a missing or altered file
+            is a problem. Use False if this machine does not have the files.
 
         Returns
         -------
         Audit
-            Its `problems` name what is wrong.
+            Its `problems` lists all problems.
 
         Raises
         ------
         DTypeError
-            `receipts` holds something else, or `files` no bool.
+            `receipts` holds other objects, or `files` is not a bool.
         LedgerError
             The ledger cannot be read.
         """
@@ -326,19 +327,19 @@ class Opened:
         return _care.audited(self._store, self._uuid, proofs, files=files)
 
     def forfeit(self, name: str, *, note: str) -> BudgetState:
-        """Close a budget for good, for example after a loss that nothing can prove.
+        """Close a budget permanently, for example after a loss without any proof.
 
         Parameters
         ----------
         name : str
             The budget.
         note : str
-            Why, for its chain: 1 to 200 printable ASCII characters.
+            The reason, for the budget's chain: 1 to 200 printable ASCII characters.
 
         Raises
         ------
         DTypeError, ParameterError
-            There is no such budget, or it is closed.
+            There is no such budget, or it is already closed.
         LedgerError
             The ledger cannot be used.
         """
@@ -379,7 +380,7 @@ class Opened:
         return _page.page(self._store, self._uuid, self.audit())
 
     def backup(self, path: str | os.PathLike[str]) -> None:
-        """Copy a ledger in SQLite to a new file; it opens when it is adopted.
+        """Copy a ledger in SQLite to a new file; `adopt` opens the copy.
 
         Parameters
         ----------
@@ -396,7 +397,7 @@ class Opened:
 
     @property
     def uuid(self) -> str:
-        """Unique name of the ledger."""
+        """The unique name of the ledger."""
         return self._uuid
 
     def describe(self) -> dict[str, str]:

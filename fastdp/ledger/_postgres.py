@@ -2,8 +2,8 @@
 
 Decisions read locked rows or rows by primary key, so that read committed suffices. The
 lock on a label is an advisory lock of the session that also runs its transactions. If
-the session dies, so does the lock; the attempt's number then keeps its draw from being
-stored.
+the session dies, its lock is released; the attempt's number then prevents its draw from
+being stored.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class PostgresStore:
 
     @contextlib.contextmanager
     def _session(self) -> Iterator[Any]:
-        """Lend a session; it is kept for reuse unless something failed."""
+        """Lend a session; keep it for reuse unless something failed."""
         if os.getpid() != self._process:
             raise LedgerError(
                 f"the ledger {self.where} must be opened again in a forked process"
@@ -262,7 +262,7 @@ class PostgresStore:
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
-        """Replace the server's errors by one without their text: it may hold data."""
+        """Hide the text of the server's errors, which may hold data."""
         try:
             yield
         except self._psycopg.Error as error:
@@ -287,7 +287,7 @@ class PostgresStore:
     # ---- care ------------------------------------------------------------------------
 
     def check(self) -> list[str]:
-        """Return nothing: the server checks its own pages (data_checksums)."""
+        """Return no problems: the server checks its own pages (data_checksums)."""
         return []
 
     def backup(self, path: str) -> None:

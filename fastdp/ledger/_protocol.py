@@ -4,11 +4,11 @@ This file has all code on which the guarantee of a ledger depends; the proof is 
 docs/proofs/ledger.md. The invariants by name:
 
 I1  at most one charge of a label, I2 at most one result, I3 no result without a charge
-    (keys of the tables); I4 nothing is returned before the commit that holds it;
+    (keys of the tables); I4 nothing is returned before it is committed;
 I5  a budget's state is the fold of its entries and within its filter;
 I6  one drawer at a time: a lock on the label, and an attempt number that the store
-    checks; I7 the size of a body that costs nothing to draw again is fixed before;
-I8  what cannot be made level pays for every attempt that draws.
+    checks; I7 the size of a body that is free to draw again is fixed in advance;
+I8 a draw without constant time is charged for every attempt that draws.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Stored:
 
 
 class Beginning(Protocol):
-    """The part that a transaction adds to T1 in place of `admitted`."""
+    """Part of T1 that a transaction may replace; the default is `admitted`."""
 
     def begin(
         self, run: Run, store: Store, budgets: Sequence[Budget], terms: Terms
@@ -85,8 +85,8 @@ def answer(
 
     `charged` is called with the receipts of the charge before anything is drawn. `draw`
     gets the number of the attempt and these receipts. No code of the caller runs
-    between the end of `draw` and the commit of its result. Before an answer is
-    returned, drawn now or before, the handle and the witness record its entry.
+    between the end of `draw` and the commit of its result. Before a new or stored
+    answer is returned, the handle and the witness record its entry.
     """
     locked_by = terms.label if turn is None else turn.lock
     for again in range(1, _TRIES + 1):
@@ -120,10 +120,10 @@ _held = threading.local()
 
 @contextlib.contextmanager
 def alone(store: Store, uuid: str, label: str) -> Iterator[None]:
-    """Hold the lock on a label; refuse a draw that asks for another label.
+    """Hold the lock on a label; refuse another label during the draw.
 
-    Such a draw would wait for itself if both labels share a lock, and two such draws
-    could wait for each other.
+    A draw that uses another label would wait for itself if both labels share a lock,
+    and two such draws could wait for each other.
     """
     held: set[str] = _held.__dict__.setdefault("ledgers", set())
     if uuid in held:
@@ -146,7 +146,7 @@ _RESULT = """
 
 
 def stored(store: Store, terms: Terms) -> Stored | None:
-    """Return the label's result, or None; refuse one under other terms."""
+    """Return the label's result, or None; refuse a result under other terms."""
     return _result(_rows(store, _RESULT, terms.label), store, terms)
 
 
@@ -278,8 +278,8 @@ def admitted(
     """Return the kind of entry and the states after it; refuse uncovered costs.
 
     A second attempt is free if its draw takes a constant time, up to a total distance
-    that each budget sums; otherwise it pays like the first. Units are compared at the
-    first attempt only.
+    that each budget sums; otherwise it is charged like the first. Units are compared at
+    the first attempt only.
     """
     if attempt > 1 and terms.distance is not None:
         free = [budget.retried(terms.distance) for budget in budgets]
@@ -293,7 +293,7 @@ def admitted(
 
 
 def require_unit(budgets: Sequence[Budget], unit: str) -> None:
-    """Refuse budgets whose guarantee is for another unit than that of a release."""
+    """Refuse budgets with a unit other than the release's."""
     for budget in budgets:
         if budget.unit != unit:
             raise UnitMismatchError(
@@ -448,7 +448,7 @@ def found_budget(run: Run, uuid: str, budget: Budget) -> Receipt:
 def require_not_behind(
     run: Run, store: Store, uuid: str, names: Collection[str]
 ) -> None:
-    """Refuse budgets in which an entry that was seen is missing or changed."""
+    """Refuse budgets in which an entry seen before is missing or changed."""
     for who, receipt in store.seen.last(names):
         if receipt.ledger != uuid:
             raise LedgerError(f"{who} is that of another ledger than {store.where}")

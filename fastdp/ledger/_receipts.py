@@ -1,4 +1,4 @@
-"""Receipts of entries, the witness that stores the last ones, and those seen so far."""
+"""Receipts of entries, the witness of the last entries, and the entries seen so far."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def lock_file(path: str | os.PathLike[str]) -> Iterator[int]:
 
 
 def _leave_locks() -> None:
-    """Replace lock files by the null device: their locks belong to the parent."""
+    """Replace lock files by the null device, because the locks belong to the parent."""
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC) if _LOCK_FILES else -1
     while _LOCK_FILES:
         os.dup2(null, _LOCK_FILES.pop(), inheritable=False)
@@ -117,7 +117,7 @@ if hasattr(os, "register_at_fork"):  # Windows has no fork
 
 
 def need_locks(what: str) -> None:
-    """Refuse a file that several processes must lock if the system cannot do that."""
+    """Refuse a file for several processes if the system has no file locks."""
     if sys.platform == "win32":
         raise LedgerError(
             f"{what} needs flock, which Windows lacks: keep the ledger in PostgreSQL, "
@@ -161,7 +161,7 @@ class Witness:
                 self._write(known.values())
 
     def reset(self, receipts: Iterable[Receipt]) -> None:
-        """Start again from these entries, those of an adopted ledger."""
+        """Start again from these entries of an adopted ledger."""
         with self._errors(), self._lock():
             self._write(receipts)
 
@@ -198,8 +198,8 @@ class Witness:
 class Seen:
     """The last entries that an open ledger and its witness saw.
 
-    A ledger without one of them was rolled back: it is a restored copy, or a standby
-    that took over before it had all commits of its primary.
+    A ledger that lacks one of these entries was rolled back: it is a restored copy, or
+    a standby that took over before it had all commits of its primary.
     """
 
     def __init__(self, witness: Witness | None = None) -> None:
@@ -233,7 +233,7 @@ class Seen:
 
 
 def _advance(known: dict[str, Receipt], receipts: Iterable[Receipt]) -> bool:
-    """Update `known` with later entries; tell whether there were any."""
+    """Update `known` with later entries; return whether there were any."""
     advanced = False
     for receipt in receipts:
         if receipt.budget not in known or receipt.seq > known[receipt.budget].seq:

@@ -80,7 +80,7 @@ def checked_selection(select: object, rows: int) -> tuple[Any, Any]:
 def checked_threshold(
     select: tuple[Any, ...], cells: Mapping[str, tuple[Any, Any]]
 ) -> tuple[str, int, Event]:
-    """Return the column that selects rows, its threshold, and the event of this."""
+    """Return the column that selects rows, its threshold, and the selection's event."""
     name, above, event = select
     if name not in cells:
         raise ParameterError("select must name a column, or be (mechanism, array)")
@@ -111,7 +111,7 @@ class Part:
     size : int
         Bytes of the answer, not counting the keys that a selection shows.
     draw : callable
-        Takes the number of tables of one answer, and draws the named columns.
+        Function of the number of tables in the answer that draws the named columns.
     """
 
     facts: dict[str, Any]
@@ -264,14 +264,14 @@ def kind_of(values: np.ndarray[Any, Any]) -> dict[str, Any]:
 
 
 def of_bytes(column: object) -> bool:
-    """Tell whether a column has dtype object and holds only bytes."""
+    """Return whether a column has dtype object and holds only bytes."""
     if not isinstance(column, np.ndarray) or column.dtype.kind != "O":
         return False
     return all(type(key) is bytes for key in column.flat)
 
 
 def kind(column: np.ndarray[Any, Any]) -> str:
-    """Return the kind in which keys are stored: objects, which are bytes, as "S"."""
+    """Return the stored kind of keys; objects, which hold bytes, are stored as "S"."""
     return str(column.dtype.kind).replace("O", "S")
 
 
@@ -280,7 +280,7 @@ def kept(
 ) -> np.ndarray[Any, Any]:
     """Return the first `limit` rows to show, in the order of the keys.
 
-    There are fewer if a store could not hold that many for each of `tables` tables;
+    Fewer rows are returned if a store could not hold them for each of `tables` tables;
     this depends only on keys that would be shown. `width` is the number of bytes of a
     row without its keys.
     """
@@ -295,7 +295,7 @@ def kept(
 
 
 def narrowed(column: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return strings in the width of the longest of them."""
+    """Return strings in the width of the longest string."""
     code = kind(column)
     if code not in "SU":
         return column

@@ -1,9 +1,9 @@
 """A ledger in one SQLite file, set up so that a commit is on disk when it returns.
 
 A new file gets write-ahead logging if the library is free of the race that could lose
-committed transactions (https://sqlite.org/wal.html, "The WAL-Reset Bug"), else a
-rollback journal; later on the file's own mode counts. A lock file is taken before each
-transaction: SQLite itself waits by polling, which starves some of many writers.
+committed transactions (https://sqlite.org/wal.html, "The WAL-Reset Bug"), and otherwise
+a rollback journal; an existing file keeps its own mode. A lock file is taken before
+each transaction: SQLite itself waits by polling, which can starve some writers.
 
 Only SQLite opens the database, its log and its index: POSIX drops all locks of a
 process on a file when any descriptor of the file is closed.
@@ -47,13 +47,13 @@ _APPLICATION = 0x66644C31  # "fdL1"
 
 
 def is_write_ahead_safe(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> bool:
-    """Tell whether this version's write-ahead log never loses a commit."""
+    """Return whether this version's write-ahead log never loses a commit."""
     mended = {(3, 44): (3, 44, 6), (3, 50): (3, 50, 7)}
     return version >= mended.get((version[0], version[1]), (3, 51, 3))
 
 
 class SqliteStore:
-    """One file, with a connection for each concurrent use, none shared with a fork."""
+    """One file, with a connection for each concurrent use; a fork shares none."""
 
     for_update = ""
 
@@ -92,7 +92,7 @@ class SqliteStore:
         _sync(self._path.parent)
 
     def open(self) -> None:
-        """Check that the file is there, local, writable and a ledger."""
+        """Check that the file exists, is local and writable, and is a ledger."""
         with self._errors():
             if not self._path.is_file():
                 raise LedgerError(
@@ -168,7 +168,7 @@ class SqliteStore:
 
     @contextlib.contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
-        """Lend a connection; it is kept for reuse unless something failed."""
+        """Lend a connection; keep it for reuse unless something failed."""
         if os.getpid() != self._process:
             raise LedgerError(
                 f"the ledger {self.where} must be opened again in a forked process"
@@ -298,7 +298,7 @@ class SqliteStore:
 
     @contextlib.contextmanager
     def _errors(self) -> Iterator[None]:
-        """Replace errors of the engine and the system by one without their text."""
+        """Hide the texts of errors of the engine and the system."""
         try:
             yield
         except sqlite3.Error as error:

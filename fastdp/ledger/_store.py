@@ -1,6 +1,6 @@
 """The interface of a ledger's database: one schema and set of statements, two engines.
 
-A statement has `?` for its values. All data for a decision are read within the
+A statement has `?` in place of values. All data for a decision are read within the
 transaction that acts on it, as a locked row or by a primary key.
 """
 
@@ -109,7 +109,7 @@ class Store(Protocol):
         """Refuse a database that anyone except its owner can read."""
 
     def place(self) -> dict[str, str]:
-        """Return facts about where the database is; they differ for a copy."""
+        """Return facts about the database's location; they differ for a copy."""
 
     def describe(self) -> dict[str, str]:
         """Return engine, version and durability, for users."""
@@ -138,7 +138,7 @@ def schema(types: dict[str, str]) -> Iterator[str]:
 
 
 def has_counters(run: Rows) -> bool:
-    """Tell whether the ledger has the tables of counters; format 1 does not."""
+    """Return whether the ledger has the tables of counters; format 1 does not."""
     ((found,),) = run("SELECT format FROM ledger")
     return bool(found > 1)
 

@@ -44,12 +44,12 @@ _RARE_GAUSSIAN = Fraction(1, 2**37)
 
 
 def canonical(value: object) -> str:
-    """Return the one JSON text of a value made of dicts, lists, strings and ints."""
+    """Return the canonical JSON text of a value of dicts, lists, strings and ints."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
 def frame(*parts: bytes) -> bytes:
-    """Join byte strings injectively: put the length before each."""
+    """Join byte strings injectively: put its length before each string."""
     return b"".join(len(part).to_bytes(8, "big") + part for part in parts)
 
 
@@ -72,7 +72,7 @@ def check_name(name: str, value: object) -> str:
 
 
 def check_names(name: str, value: object) -> tuple[str, ...]:
-    """Return names of budgets, sorted, each once; one string is one name."""
+    """Return the sorted names of budgets without repetition; a string is one name."""
     if isinstance(value, str):
         return (check_name(name, value),)
     if not isinstance(value, Iterable):
@@ -183,7 +183,7 @@ def event_json(event: Event) -> Any:
 
 @functools.lru_cache(maxsize=1024)
 def event_from(text: str) -> tuple[Event, int, tuple[str, ...]]:
-    """Return event, count and budgets from the text of terms."""
+    """Return event, count and budgets from terms as text."""
     found = json.loads(text)
     return event_of(found["event"]), found["count"], tuple(found["budgets"])
 
@@ -192,7 +192,7 @@ def event_from(text: str) -> tuple[Event, int, tuple[str, ...]]:
 def law_of(mechanism: Mechanism) -> dict[str, Any]:
     """Return a mechanism's public parameters by name, without those at their default.
 
-    So a parameter that a later version adds does not change any terms.
+    So a parameter that a later version adds changes no terms.
     """
     stated = mechanism._not_default(**dict(mechanism._arguments))
     return {
@@ -261,9 +261,9 @@ def check_mechanism(value: object, verb: str) -> Any:
 def rare_step(mechanism: Mechanism) -> Fraction | None:
     """Bound the probability of a visibly slower draw of one entry; None: no bound.
 
-    Only laws whose draws otherwise have a fixed cost are listed. For all others a
-    second attempt pays again, also for frequency oracles: their flips have timing
-    differences that are not fully explained (timing.md, "What it still sees").
+    Only laws whose draws otherwise have a fixed cost are listed. For all other laws a
+    second attempt is charged again. This includes frequency oracles: their flips have
+    timing differences that are not fully explained (timing.md, "What it still sees").
     """
     kind = type(mechanism)
     if kind is DiscreteLaplace or kind is Laplace:
@@ -287,7 +287,7 @@ def rehearsed(call: Callable[[Any], Any], value: Any) -> np.ndarray[Any, Any]:
     """Return the result of `call` for zeros of the same dtype, shape and layout.
 
     It raises the errors of the call before anything is charged, and reveals the size of
-    the answer. Both depend on public facts alone.
+    the answer. Both depend only on public facts.
     """
     zeros = np.zeros_like(value) if isinstance(value, np.ndarray) else type(value)(0)
     return np.asarray(call(zeros))
@@ -320,7 +320,7 @@ def _named(dtype: np.dtype[Any]) -> str | list[list[str]]:
 
 
 def unpacked(body: bytes) -> Any:
-    """Invert `packed`; a scalar comes back as a numpy scalar."""
+    """Invert `packed`; return a scalar as a numpy scalar."""
     start = 8 + int.from_bytes(body[:8], "big")
     dtype, shape, order = json.loads(body[8:start])
     kind = dtype if isinstance(dtype, str) else [(name, own) for name, own in dtype]

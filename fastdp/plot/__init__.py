@@ -1,10 +1,9 @@
 """Pictures (they need matplotlib: ``pip install "fastdp[plot]"``).
 
-Figures are made without pyplot: no window opens and no state is kept. They show only
-released values or accountants' results, so drawing costs no privacy.
-
-In pictures of accounting every number comes from an accountant and is a bound. Other
-numbers are given separately, drawn dashed, and called approximations in the legend.
+Figures are made without pyplot, so no window opens and no state is kept. They show only
+released values or accountants' results, so drawing costs no privacy. In pictures of
+accounting every number comes from an accountant and is a bound. Other numbers are
+passed separately, drawn dashed, and named approximations in the legend.
 """
 
 from fastdp import _public

@@ -67,10 +67,10 @@ def epsilon_against_count(
     Parameters
     ----------
     event : Event
-        What is composed.
+        The event to compose.
     accountants : mapping of str to callable
-        What to call each notion, and what makes an empty accountant for it: a class
-        such as ``RDPAccountant``. One that has no bound is left out where it has none.
+        Name of each notion, and a callable that makes an empty accountant for it: a
+        class such as ``RDPAccountant``. A notion is left out where it has no bound.
     delta : float
         >= 0 and < 1.
     counts : iterable of int
@@ -78,9 +78,9 @@ def epsilon_against_count(
     target : float, optional
         An epsilon to mark.
     approximations : mapping of str to callable, optional
-        Take a count and return an epsilon that is no bound.
+        Functions from a count to an epsilon that is not a bound.
     axes : matplotlib.axes.Axes, optional
-        Where to draw; default a figure of its own.
+        Axes to draw into; default: a new figure.
 
     Returns
     -------
@@ -96,7 +96,7 @@ def epsilon_against_count(
 
     Notes
     -----
-    **Privacy.** Draws public parameters: no guarantee changes.
+    **Privacy.** It draws public parameters and changes no guarantee.
 
     Examples
     --------
@@ -142,7 +142,7 @@ def profile(
     Parameters
     ----------
     accountants : Accountant, or mapping of str to Accountant
-        The accountant that has composed the events, or several and what to call each.
+        The accountant that has composed the events, or several accountants by name.
     deltas : array_like of float, optional
         > 0 and < 1 each; default 1e-12 to 0.1.
     delta : float, optional
@@ -150,9 +150,9 @@ def profile(
     target : float, optional
         An epsilon to mark.
     approximations : mapping of str to callable, optional
-        Take a delta and return an epsilon that is no bound.
+        Functions from a delta to an epsilon that is not a bound.
     axes : matplotlib.axes.Axes, optional
-        Where to draw; default a figure of its own.
+        Axes to draw into; default: a new figure.
 
     Returns
     -------
@@ -168,7 +168,7 @@ def profile(
 
     Notes
     -----
-    **Privacy.** Draws public parameters: no guarantee changes.
+    **Privacy.** It draws public parameters and changes no guarantee.
 
     Examples
     --------
@@ -203,31 +203,32 @@ def trade_off(
     approximations: Mapping[str, Callable[[float], float]] | None = None,
     axes: Axes = None,
 ) -> Figure:
-    """Draw how well a test can tell two neighboring datasets apart, at most.
+    """Draw the error rates of the best test between two neighboring datasets.
 
-    For each false-positive rate the least false-negative rate: of a trade-off function
-    and of a ``PLDAccountant`` the exact one, of other accountants the envelope of the
-    lines that the profile's (epsilon, delta) allow, in both orders of the datasets.
+    The curve is the least false-negative rate at each false-positive rate. It is exact
+    for a trade-off function and a ``PLDAccountant``; for other accountants it is the
+    envelope of the lines that the profile's (epsilon, delta) allow, in both orders of
+    the datasets.
 
     Parameters
     ----------
     accountants : Accountant or TradeOffFunction, or mapping of str to them
-        The accountant that has composed the events, or the function itself; or
-        several and what to call each.
+        The accountant that has composed the events, or the function itself; or several
+        of these by name.
     delta : float, optional
-        Where the title states epsilon, and what belongs to `target`; default 0.
+        Delta at which the title states epsilon, and the delta of `target`; default 0.
     target : float, optional
-        An epsilon: the curve of (target, delta) privacy is marked. A line that is
-        nowhere below it meets the target.
+        An epsilon: the curve of (target, delta) privacy is marked. A line that is never
+        below this curve meets the target.
     approximations : mapping of str to callable, optional
-        Take a delta and return an epsilon that is no bound.
+        Functions from a delta to an epsilon that is not a bound.
     axes : matplotlib.axes.Axes, optional
-        Where to draw; default a figure of its own.
+        Axes to draw into; default: a new figure.
 
     Returns
     -------
     matplotlib.figure.Figure
-        One line for each entry, and the diagonal that perfect privacy has.
+        One line for each entry, and the diagonal of perfect privacy.
 
     Raises
     ------
@@ -236,8 +237,8 @@ def trade_off(
 
     Notes
     -----
-    **Privacy.** Draws public parameters: no guarantee changes. A finite number of
-    lines lies on or below the curve: what is drawn as a bound is one.
+    **Privacy.** It draws public parameters and changes no guarantee. The envelope of
+    finitely many lines is on or below the curve, so every drawn bound is valid.
 
     References
     ----------
@@ -277,20 +278,20 @@ def overview(
     count: int,
     target: float | None = None,
 ) -> Figure:
-    """Draw the bounds of several notions for a composition: all pictures in one.
+    """Draw the bounds of several notions for a composition, as several pictures.
 
-    The asked delta and count, and the target, are marked. What lies far above them
-    is left out: it says nothing about what was asked.
+    The given delta, count and target are marked. Parts far above the marks are left
+    out.
 
     Parameters
     ----------
     event : Event
-        What is composed.
+        The event to compose.
     accountants : mapping of str to callable
-        What to call each notion, and what makes an empty accountant for it; each
-        must take the event.
+        Name of each notion, and a callable that makes an empty accountant for it, which
+        must accept the event.
     delta : float
-        > 0 and < 1: where epsilon is drawn against the number of compositions.
+        Delta at which epsilon is drawn against the number of compositions, > 0 and < 1.
     count : int
         Number of compositions, >= 1.
     target : float, optional
@@ -299,7 +300,7 @@ def overview(
     Returns
     -------
     matplotlib.figure.Figure
-        Three pictures side by side; for a single event two, without that of epsilon
+        Three pictures side by side; for a single event two pictures, without epsilon
         against the number of compositions.
 
     Raises
@@ -313,7 +314,7 @@ def overview(
 
     Notes
     -----
-    **Privacy.** Draws public parameters: no guarantee changes.
+    **Privacy.** It draws public parameters and changes no guarantee.
 
     Examples
     --------
@@ -371,7 +372,7 @@ def _together(
     count: int,
     reading: tuple[float, float],
 ) -> Figure:
-    """Give all pictures of one composition a common title, and a legend below them."""
+    """Give all pictures of one composition a common title and a common legend below."""
     shown: dict[str, Any] = {}
     for axes in panels:
         axes.get_legend().remove()
@@ -422,7 +423,7 @@ def _mark(
 
 
 def _entitle(axes: Axes, subjects: Mapping[str, Any], delta: float | None) -> None:
-    """Set the title of a picture of one composition; several need none."""
+    """Set the title of a picture of one composition; several pictures need none."""
     titles = {title_of(subject) for subject in subjects.values()}
     if len(titles) == 1:
         one = next(iter(subjects.values()))

@@ -33,18 +33,18 @@ def epsilon_against_rate(
     Parameters
     ----------
     event : Event
-        What is done with the sample, for one record more or less.
+        The event on the sample, for one record added or removed.
     accountants : mapping of str to callable
-        What to call each notion, and what makes an empty accountant for it. One that
-        has no bound is left out where it has none.
+        Name of each notion, and a callable that makes an empty accountant for it. A
+        notion is left out where it has no bound.
     delta : float
         >= 0 and < 1.
     rates : iterable of numbers
         Sampling probabilities, each > 0 and <= 1.
     count : int
-        How many samples are drawn and used, >= 1.
+        Number of samples that are drawn and used, >= 1.
     axes : matplotlib.axes.Axes, optional
-        Where to draw; default a figure of its own.
+        Axes to draw into; default: a new figure.
 
     Returns
     -------
@@ -60,7 +60,7 @@ def epsilon_against_rate(
 
     Notes
     -----
-    **Privacy.** Draws public parameters: no guarantee changes.
+    **Privacy.** It draws public parameters and changes no guarantee.
 
     Examples
     --------
@@ -118,16 +118,16 @@ def epsilon_against_clients(
     delta : float
         > 0 and < 1.
     categories : iterable of int
-        One line for randomized response with each of these numbers of categories,
-        beside that for any randomizer.
+        Draw one line for randomized response with each of these numbers of categories,
+        in addition to the line for any randomizer.
     axes : matplotlib.axes.Axes, optional
-        Where to draw; default a figure of its own.
+        Axes to draw into; default: a new figure.
 
     Returns
     -------
     matplotlib.figure.Figure
-        With the local epsilon as a thin line and, where its condition holds, the
-        closed form.
+        The figure includes the local epsilon as a thin line and, where its condition
+        holds, the closed form.
 
     Raises
     ------
@@ -138,7 +138,7 @@ def epsilon_against_clients(
 
     Notes
     -----
-    **Privacy.** Draws public parameters: no guarantee changes.
+    **Privacy.** It draws public parameters and changes no guarantee.
 
     Examples
     --------
@@ -197,14 +197,15 @@ def epsilon_against_iterations(
     delta : float
         > 0 and < 1.
     records, sigma, step_size, lipschitz, smoothness, strong_convexity, diameter
-        As of ``noisy_gradient_descent``.
+        As in ``noisy_gradient_descent``.
     axes : matplotlib.axes.Axes, optional
-        Where to draw; default a figure of its own.
+        Axes to draw into; default: a new figure.
 
     Returns
     -------
     matplotlib.figure.Figure
-        A line for the release of every iterate, one for that of the last alone.
+        One line for the release of every iterate, and one for the release of only the
+        last.
 
     Raises
     ------
@@ -215,7 +216,7 @@ def epsilon_against_iterations(
 
     Notes
     -----
-    **Privacy.** Draws public parameters: no guarantee changes.
+    **Privacy.** It draws public parameters and changes no guarantee.
 
     Examples
     --------

@@ -43,7 +43,7 @@ class TradeOff(Protocol):
 def epsilon_of(
     make: Callable[[], Accountant], event: object, count: int, delta: float
 ) -> float:
-    """Return epsilon of `count` times `event`, NaN if there is no bound."""
+    """Return epsilon of `count` times `event`; NaN if there is no bound."""
     accountant = make()
     try:
         accountant.compose(event, count)
@@ -60,7 +60,7 @@ def epsilon_or_nan(accountant: Accountant, delta: float) -> float:
 
 
 def epsilons_of(accountant: Accountant, deltas: Floats) -> Floats:
-    """Return epsilon at each delta, NaN where the accountant has no bound."""
+    """Return epsilon at each delta; NaN where the accountant has no bound."""
     profile = getattr(accountant, "epsilon_profile", None)
     if profile is not None:  # it has lower and upper bounds: draw the upper ones
         upper = np.asarray(profile(deltas)[1])

@@ -31,7 +31,7 @@ class Estimate(Protocol):
 
     @property
     def counts(self) -> npt.NDArray[np.float64]:
-        """Estimated number of users in each category."""
+        """The estimated number of users in each category."""
 
     @property
     def users(self) -> int:
@@ -55,18 +55,19 @@ def frequencies(
     Parameters
     ----------
     estimate : FrequencyEstimate
-        What a frequency oracle's ``estimate`` returned; at least one user.
+        Result of a frequency oracle's ``estimate`` with at least one user.
     categories : sequence, shape (categories,), optional
-        What to call them; default their names, or their numbers from 0.
+        Labels of the categories; default: their names, or their numbers from 0.
     level : float
-        Confidence of each interval by itself, > 0 and < 1.
+        Confidence of each single interval, > 0 and < 1.
     top : int, optional
-        Draw only this many, the most frequent first; default all, in their order.
+        Draw only this number of categories, most frequent first; default: all, in their
+        own order.
 
     Returns
     -------
     matplotlib.figure.Figure
-        Bars, or points where there are many; ``figure.savefig(path)`` writes it.
+        Bars, or points if there are many; ``figure.savefig(path)`` writes the figure.
 
     Raises
     ------
@@ -77,7 +78,7 @@ def frequencies(
 
     Notes
     -----
-    **Privacy.** A function of the estimate alone: no guarantee changes.
+    **Privacy.** It uses only the estimate and changes no guarantee.
 
     Examples
     --------

@@ -48,28 +48,28 @@ def intervals(
     Parameters
     ----------
     results : Release or MomentsRelease, or mapping of key to them
-        One release with an entry for each group, or a release for each. A histogram of
-        all records has an entry for each bin; bins, or several quantiles, by group
-        have a panel each.
+        One release with an entry for each group, or one release for each group. A
+        histogram of all records has an entry for each bin; bins or several quantiles by
+        group have one panel each.
     keys : sequence, optional
-        With one release: what to call its groups; default its own keys, or else
-        their numbers from 0.
+        With one release: labels of its groups; default: its own keys, or else their
+        numbers from 0.
     statistic : str, optional
-        For a ``Release``, a column of its plan; default the first that is not a number
-        of records or units. For a ``MomentsRelease``: "count", "sum", "mean" (default)
-        or "variance".
+        For a ``Release``, a column of its plan; default: the first column that is not a
+        number of records or units. For a ``MomentsRelease``: "count", "sum", "mean"
+        (default) or "variance".
     level : float, optional
-        Confidence of each interval by itself, > 0 and < 1; default 0.95, or the level
+        Confidence of each single interval, > 0 and < 1; default 0.95, or the level
         of the call that made a ``Release``.
     delta : float, optional
-        Where the title states epsilon; without it, the budget of a ``Release``, else
-        the pure epsilon or rho.
+        Delta at which the title states epsilon; without it, the title states the budget
+        of a ``Release``, or else the pure epsilon or rho.
 
     Returns
     -------
     matplotlib.figure.Figure
-        A dot and a line for each group, from above in the order given; a mean or
-        variance of no values has a line alone.
+        A dot and a line for each group, in the given order from the top; a mean or
+        variance of no values has only a line.
 
     Raises
     ------
@@ -80,7 +80,7 @@ def intervals(
 
     Notes
     -----
-    **Privacy.** A function of what was released: no guarantee changes. Keys that come
+    **Privacy.** It uses only released values and changes no guarantee. Keys that come
     from data need a selection first (``fastdp.KeySelection``).
 
     Examples
@@ -140,14 +140,14 @@ def keep_probability(mechanisms: Any, *, delta: float | None = None) -> Figure:
     Parameters
     ----------
     mechanisms : KeySelection or UnknownHistogram, or iterable of them
-        What decides which keys are shown; all under one neighboring relation.
+        Mechanisms that decide which keys are shown, all under one neighboring relation.
     delta : float, optional
-        Where the legend states epsilon of a whole release.
+        Delta at which the legend states epsilon of a whole release.
 
     Returns
     -------
     matplotlib.figure.Figure
-        One line for each mechanism, and a thin one at 1/2.
+        One line for each mechanism, and a thin line at 1/2.
 
     Raises
     ------
@@ -158,7 +158,7 @@ def keep_probability(mechanisms: Any, *, delta: float | None = None) -> Figure:
 
     Notes
     -----
-    **Privacy.** Draws public parameters: no guarantee changes.
+    **Privacy.** It draws public parameters and changes no guarantee.
 
     Examples
     --------
@@ -252,7 +252,7 @@ def _read(
 
 
 def _is_histogram(result: Any) -> bool:
-    """Tell whether a release has only the bins of a histogram of all records."""
+    """Return whether a release has only the bins of a histogram of all records."""
     plan = result.plan
     return not plan.by and {*plan.mechanisms()} == {
         name for name in plan.mechanisms() if name.endswith("_histogram")
@@ -260,7 +260,7 @@ def _is_histogram(result: Any) -> bool:
 
 
 def _panels(result: Any) -> tuple[str, ...]:
-    """Return the columns of one histogram, or of quantiles, by group; else none."""
+    """Return the columns of one histogram or of quantiles by group, or else none."""
     plan = getattr(result, "plan", None)
     if plan is None or not plan.by:
         return ()
@@ -295,7 +295,7 @@ def _side_by_side(
 
 
 def _by(result: Any) -> str:
-    """Return what the groups are: the columns that define them, if they are known."""
+    """Return the columns that define the groups as text, if they are known."""
     plan = getattr(result, "plan", None)
     return " and ".join(plan.by) if plan is not None and plan.by else "group"
 
@@ -326,7 +326,7 @@ def _dots(
 
 
 def cost_line(released: list[Any], events: list[Any], delta: float | None) -> str:
-    """Return the cost of one release, or of each if all have equal cost, as a line."""
+    """Return as a line the cost of one release, or of each if all costs are equal."""
     first = events[0]
     if any(event != first for event in events):
         return f"{len(events)} releases of different cost"
@@ -345,7 +345,7 @@ def cost_line(released: list[Any], events: list[Any], delta: float | None) -> st
 
 
 def _claim(event: Any, delta: float | None) -> str:
-    """Return epsilon at `delta`; without a delta, pure epsilon, or else rho."""
+    """Return epsilon at `delta`; without a delta, the pure epsilon or else rho."""
     from fastdp.accounting.guarantees import event_epsilon, event_rho
 
     try:

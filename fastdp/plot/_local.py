@@ -59,14 +59,14 @@ def local_variance(mechanisms: Sequence[Any]) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        A curve through the mechanisms, in the square of half the width of their
-        bounds, beside those of the bit of Duchi, Jordan and Wainwright, of the
-        piecewise mechanism and of its hybrid (Wang et al. 2019).
+        A curve through the mechanisms, in units of the square of half the width of
+        their bounds, next to curves of the bit of Duchi, Jordan and Wainwright, the
+        piecewise mechanism and the hybrid (Wang et al. 2019).
 
     Raises
     ------
     DTypeError, ParameterError
-        `mechanisms` is empty or has something else.
+        `mechanisms` is empty or has an element of another type.
     FastDPError
         matplotlib is missing.
 
@@ -113,12 +113,12 @@ def local_means(
     Parameters
     ----------
     estimates : MeanEstimate, or sequence of them
-        One of several numbers a user: a point for each number. A sequence of one
-        number each, as reports come in: against the number of reports.
+        One estimate of several numbers per user gives a point for each number. A
+        sequence of estimates of one number is drawn against the number of reports.
     names : sequence, optional
-        With several numbers: what to call them; default their places from 0.
+        With several numbers: their labels; default: their places from 0.
     level : float
-        Confidence of each interval by itself, > 0 and < 1.
+        Confidence of each single interval, > 0 and < 1.
 
     Returns
     -------
@@ -133,7 +133,7 @@ def local_means(
 
     Notes
     -----
-    **Privacy.** A function of the estimates alone: no guarantee changes.
+    **Privacy.** It uses only the estimates and changes no guarantee.
 
     Examples
     --------

@@ -28,11 +28,12 @@ def cumulative(
     Parameters
     ----------
     release : HierarchyRelease
-        What `fastdp.HierarchicalHistogram` released.
+        A release of `fastdp.HierarchicalHistogram`.
     edges : sequence of float, optional
-        Ends of the cells in the data's unit, one more than cells; default 0, 1, 2 ...
+        Ends of the cells in the data's unit, one more than cells; default: 0, 1, 2 ...
     delta : float, optional
-        Where the title states epsilon; without it, the pure epsilon or rho.
+        Delta at which the title states epsilon; without it, the title states the pure
+        epsilon or rho.
 
     Returns
     -------
@@ -42,13 +43,13 @@ def cumulative(
     Raises
     ------
     DTypeError, ParameterError
-        `release` is something else, or `edges` has another length.
+        `release` has another type, or `edges` has a wrong length.
     FastDPError
         matplotlib is missing.
 
     Notes
     -----
-    **Privacy.** A function of what was released: no guarantee changes.
+    **Privacy.** It uses only released values and changes no guarantee.
 
     Examples
     --------
@@ -89,23 +90,23 @@ def prefix_errors(plans: Any) -> Figure:
     Parameters
     ----------
     plans : PrefixSums or Counter, or iterable of them
-        All of one rho or epsilon, or the comparison says nothing.
+        Mechanisms to compare, all with equal rho or epsilon.
 
     Returns
     -------
     matplotlib.figure.Figure
-        One line for each, against the step.
+        One line for each mechanism, against the step.
 
     Raises
     ------
     DTypeError, ParameterError
-        Something else is among them, or their costs differ by more than 1 %.
+        An element has another type, or the costs differ by more than 1 %.
     FastDPError
         matplotlib is missing.
 
     Notes
     -----
-    **Privacy.** Draws public parameters: no guarantee changes.
+    **Privacy.** It draws public parameters and changes no guarantee.
 
     Examples
     --------
@@ -157,19 +158,20 @@ def prefix_errors(plans: Any) -> Figure:
 def running(
     totals: Any, mechanism: Any, *, delta: float | None = None, label: str = "total"
 ) -> Figure:
-    """Draw a running total as it was released, with a band of two standard errors.
+    """Draw a released running total with a band of two standard errors.
 
     Parameters
     ----------
     totals : array_like of float, shape (n,)
-        What `Counter.add` returned after steps 1 ... n, or one entry of what
-        `PrefixSums.step` did.
+        Results of `Counter.add` after steps 1 ... n, or one entry of the results of
+        `PrefixSums.step`.
     mechanism : Counter or PrefixSums
-        What released them.
+        Mechanism that released the totals.
     delta : float, optional
-        Where the title states epsilon; without it, the pure epsilon or rho.
+        Delta at which the title states epsilon; without it, the title states the pure
+        epsilon or rho.
     label : str
-        What is counted.
+        Name of the counted quantity.
 
     Returns
     -------
@@ -178,13 +180,13 @@ def running(
     Raises
     ------
     DTypeError, ParameterError
-        `mechanism` is something else, or `totals` are more than its steps.
+        `mechanism` has another type, or there are more `totals` than steps.
     FastDPError
         matplotlib is missing.
 
     Notes
     -----
-    **Privacy.** A function of what was released: no guarantee changes.
+    **Privacy.** It uses only released values and changes no guarantee.
 
     Examples
     --------

@@ -16,7 +16,8 @@ _LETTERS = 70
 def title_of(subject: Any, delta: float | None = None) -> str:
     """Return the title for an accountant or a trade-off function.
 
-    It has the composed events, then epsilon at `delta` if given, then the relation.
+    The title has the composed events, then epsilon at `delta` if given, then the
+    relation.
     """
     from fastdp.exceptions import UnsupportedEventError
 

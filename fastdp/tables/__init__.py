@@ -1,10 +1,9 @@
 """A private table, described once: from records to counts, sums, means and histograms.
 
-A `Plan` holds every public choice: whom it hides, how much of one unit counts, what is
-released by which groups, and the budget. It knows its cost and its noise before it
-sees a record. An engine (numpy, DuckDB, Spark) computes the sums; noise, selection,
-intervals and the ledger are here. `count`, `mean` and the others are plans of one
-statistic.
+A `Plan` holds every public choice: the hidden unit, the limits for one unit, the
+statistics, the groups and the budget. It knows its cost and its noise before it sees a
+record. An engine (numpy, DuckDB, Spark) computes the sums; noise, selection, intervals
+and the ledger are here. `count`, `mean` and the others are plans of one statistic.
 """
 
 from __future__ import annotations

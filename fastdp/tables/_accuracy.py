@@ -20,7 +20,7 @@ _AT = (100, 1000)
 class Accuracy:
     """The noise of each column of a plan, and its error bounds; prints as a table.
 
-    Made by `Plan.accuracy`.
+    `Plan.accuracy` returns it.
     """
 
     def __init__(self, plan: Choices, level: float) -> None:
@@ -28,7 +28,7 @@ class Accuracy:
         self._level = float(_validate.open_unit("level", level))
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return for each column its noise, its standard deviation and error bound.
+        """Return the noise, standard deviation and error bound of each column.
 
         `std` is in the units of the column, or None if the column is computed from
         several noisy numbers. `within` is a number; for a mean, a dict by number of
@@ -90,13 +90,13 @@ class Accuracy:
     def least_units(self, probability: float) -> int | None:
         """Return the least size of a group that is shown with this probability.
 
-        Counted in units, or in records if the number of records selects the groups.
+        The size counts units, or records if the number of records selects the groups.
         None if all groups are public.
 
         Raises
         ------
         DTypeError, ParameterError
-            `probability` is not within 0 and 1.
+            `probability` is not between 0 and 1.
         """
         p = float(_validate.open_unit("probability", probability))
         if not self._plan._noise.unlisted:

@@ -1,4 +1,4 @@
-"""`Plan.check`: what a plan would leave out, only for the owner of the records."""
+"""`Plan.check`: records that a plan would leave out, for their owner only."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ _RECORDS = (1, 2, 3, 5, 8, 12)
 
 
 class Check:
-    """Exact numbers of some records: NOT PRIVATE, for their owner alone.
+    """Exact numbers of some records: NOT PRIVATE, for their owner only.
 
-    Made by `Plan.check`; prints as a table. Nothing of it may be published, and limits
-    that are chosen by it are published with the table.
+    `Plan.check` returns it; it prints as a table. Publish nothing of it, and do not
+    choose limits by it: limits are published with the table.
 
     Attributes
     ----------
     records, no_unit, no_group, other_group : int
-        Number of records; of those without a unit, of others without a group, and of
-        others in a group that is not listed.
+        Number of records; of records without a unit; of the others without a group; and
+        of the others in an unlisted group.
     columns : dict of str to dict
-        By column of numbers how many of all records are "missing", "below" and "above"
-        the bounds or edges.
+        For each column of numbers, how many of all records are "missing", "below" and
+        "above" the bounds or edges.
     kept : dict of (int, int) to float
-        By limits (groups, records) the share of the other records that is kept, on
-        average over the choice; empty where a row is the unit.
+        For limits (groups, records), the mean share of the other records that is kept,
+        over the random choice; empty if a row is the unit.
     """
 
     def __init__(

@@ -35,7 +35,7 @@ STATISTICS = ("sum", "mean", "variance", "std")
 
 
 class Choices:
-    """All that a `Plan` was given, its totals and its cost; `Plan` has the words."""
+    """All arguments of a `Plan`, with its totals and its cost."""
 
     def __init__(
         self,
@@ -161,7 +161,7 @@ class Choices:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Columns of statistics, without those of their interval ends."""
+        """Columns of statistics, without the columns of interval ends."""
         found = list(self._counts)
         for name, asked in self._asked.items():
             found += [] if asked == ("sum",) else [f"{name}_n"]
@@ -185,10 +185,10 @@ class Choices:
     def mechanisms(self) -> dict[str, Mechanism]:
         """Return the noise of each sum, in steps, and "keys" if keys have a cost.
 
-        For a column NAME: "NAME_n", and "NAME_sum" and "NAME_squares" of its values
-        mapped to [-1, 1] between the bounds (if only the sum is released: divided by
-        the larger bound); "NAME_histogram" for all bins together, and "NAME_quantiles"
-        for all nodes of its tree of counts.
+        A column NAME has "NAME_n", and "NAME_sum" and "NAME_squares" of its values,
+        mapped to [-1, 1] by the bounds (divided by the larger bound if only the sum is
+        released); "NAME_histogram" for all bins together; and "NAME_quantiles" for all
+        nodes of its tree of counts.
         """
         words = {"n": "n", "s": "sum", "q": "squares"}
         words |= {"h": "histogram", "t": "quantiles"}
@@ -217,7 +217,7 @@ class Choices:
 
     @property
     def _levels(self) -> int:
-        """Number of levels of a tree with noise: all but the root."""
+        """The number of noisy levels of a tree: all levels except the root."""
         return len(self._tree.nodes) - 1
 
     @property

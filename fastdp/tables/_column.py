@@ -1,4 +1,4 @@
-"""The released sums of a column of numbers, and the statistics from them."""
+"""Released sums of a column of numbers, and the statistics computed from them."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Column:
         return ends
 
     def known(self, what: str) -> float | None:
-        """Return the width known before the release; None if there was no bound."""
+        """Return the width known before the release; None if no bound was known."""
         low, high = self._bounds
         half = high / 2 - low / 2
         widths = {"mean": 2 * half, "variance": half * half, "std": half}

@@ -1,4 +1,4 @@
-"""Statistics computed from released numbers alone: they cost no budget."""
+"""Statistics computed only from released numbers, at no privacy cost."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BLOCKS = 8192
 
 
 class Draws(NamedTuple):
-    """A column that is a row of noisy sums, and its noise.
+    """A column that is a row of noisy sums, with its noise.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class Draws(NamedTuple):
     values : array of float64
         The noisy sums.
     scale : float
-        What they are multiplied by when shown.
+        Factor of the sums in the table.
     whole : bool
         Whether the exact sums are integers.
     """
@@ -58,9 +58,9 @@ def ratio(
 
 
 def reach_of_difference(first: Draws, second: Draws, level: float) -> float:
-    """Return a size that the difference of the noises keeps to at `level`.
+    """Return a bound on the difference of two noises that holds at `level`.
 
-    For any two laws on lattices, to a 2000th of the wider noise's range
+    It works for any two laws on lattices, up to a 2000th of the wider noise's range
     (docs/proofs/intervals.md).
     """
     wide, other = sorted((first, second), key=lambda d: -d.law.std * d.step)
@@ -89,7 +89,7 @@ def reach_of_difference(first: Draws, second: Draws, level: float) -> float:
 
 
 def require_alike(new: Any, old: Any, column: str) -> None:
-    """Refuse two `Plan` whose columns of this name count different things.
+    """Refuse two plans with columns of this name that count different things.
 
     Raises
     ------
@@ -131,8 +131,8 @@ def difference(
 ) -> tuple[_Array, _Array, _Array, _Array]:
     """Return differences, their noise's standard deviations, and ends of intervals.
 
-    `new` and `old` are values and ends, the latter each at half of the probability.
-    With `draws`, whose noise is known, the interval is that of the noise.
+    `new` and `old` are values and interval ends, each interval at half of the error
+    probability. With `draws`, the interval comes from their known noise.
     """
     first, second = draws
     with np.errstate(invalid="ignore", over="ignore"):
@@ -159,7 +159,7 @@ def difference(
 def suppressed(
     shown: dict[str, Any], keys: Any, numbers: _Array, least: object
 ) -> dict[str, Any]:
-    """Return the columns without the values of groups whose noisy number is small."""
+    """Return the columns without the values of groups with a small noisy number."""
     at_least = _validate.whole("suppress_below", least, 0)
     small = numbers < at_least
     found = {

@@ -39,12 +39,13 @@ class Memory(Engine):
     source : mapping of str to column, shape (n,)
         Lists, arrays, or columns of pandas, polars or Arrow.
     present : ndarray of bool, shape (n,), optional
-        Which records there are; None for all.
+        Mask of the records to use; None for all.
     said : mapping of str to str
-        What the caller calls a column, for messages; default its name.
+        The caller's name of a column, for messages; default: its name.
     stream : Stream, optional
-        What chooses the groups and records that a unit keeps. Unlike a salted hash it
-        must be fresh for each release: the choice depends on the order of all records.
+        Stream that chooses the groups and records that a unit keeps. Unlike a salted
+        hash it must be fresh for each release, because the choice depends on the order
+        of all records.
     """
 
     dialect = DUCKDB
@@ -67,7 +68,7 @@ class Memory(Engine):
 
     @property
     def like(self) -> type:
-        """Type of the result: DataFrame if a column is of pandas, else dict."""
+        """Type of the result: DataFrame if a column is from pandas, otherwise dict."""
         for column in self._source.values():
             if _tables.is_of(column, "pandas", "Series"):
                 return type(column.iloc[:0].to_frame())
@@ -118,7 +119,7 @@ class Memory(Engine):
         return keys if isinstance(keys, dict) else keys.to_pydict()
 
     def list_keys(self, keys: Any, by: Sequence[str]) -> None:
-        """Take the public groups; refuse repeated ones and those of a wrong type."""
+        """Store the public groups; refuse repeated groups and wrong types."""
         listed = [key_column("keys", keys[name]) for name in by]
         self._public = [column for column, _ in listed]
         rows = list(zip(*(column.tolist() for column in self._public), strict=True))
@@ -187,7 +188,7 @@ class Memory(Engine):
     ) -> tuple[_Array, dict[str, _Array]]:
         """Return the group of each record, -1 for none, and all groups, sorted.
 
-        For public groups, also return their places in the given order.
+        For public groups, also return the groups' places in the given order.
         """
         chosen = np.flatnonzero(there)
         group = np.full(self._n, -1, np.int64)
@@ -263,7 +264,7 @@ def _check_kind(by: Any, public: _Array) -> None:
 
 
 def _without_long(column: _Array, known: _Array) -> tuple[_Array, _Array]:
-    """Return keys, and which are present; an integer of more than _BITS bits is not."""
+    """Return keys and a mask of those present; integers above _BITS bits are absent."""
     if column.dtype == object:
         short = [type(x) is not int or x.bit_length() <= _BITS for x in column.tolist()]
         known = known & np.array(short, bool)
@@ -271,7 +272,7 @@ def _without_long(column: _Array, known: _Array) -> tuple[_Array, _Array]:
 
 
 def packed(keys: _Array, *, public: bool) -> _Array:
-    """Return keys as a ledger stores them, like `_tables.packed` for Arrow columns."""
+    """Return keys in the ledger's form, like `_tables.packed` for Arrow columns."""
     listed = [
         _KINDS[type(key)]
         + (key if isinstance(key, bytes) else str(key).encode("utf-8", "surrogatepass"))

@@ -1,4 +1,4 @@
-"""The noise of a table: the sums that are released, their laws and their cost."""
+"""The noise of a table: the released sums, their laws and their cost."""
 
 from __future__ import annotations
 
@@ -98,9 +98,9 @@ class Total(NamedTuple):
     Attributes
     ----------
     name : str
-        Its name in the engine's result.
+        The total's name in the engine's result.
     law : mechanism
-        Its noise, in steps of 2**-bits.
+        The noise, in steps of 2**-bits.
     bits : int
         0 for a number of records or units with integer noise.
     """
@@ -128,9 +128,9 @@ class Threshold(NamedTuple):
     step : int
         2**bits of the number.
     law : mechanism
-        Its noise.
+        The noise of the number.
     event : Event
-        What it costs to show groups, beside the noise.
+        The cost of showing groups, in addition to the noise.
     """
 
     total: str
@@ -154,8 +154,8 @@ class Noise:
 
     The count, numbers of records and sums have equal noise, in records; a part's share
     of the budget follows from its change by one record. The number of units has less
-    noise, because a unit changes it by 1 however many records it keeps. If it selects
-    the groups, it gets half of the budget, or all if nothing else is released.
+    noise, because a unit changes it only by 1. If it selects the groups, it gets half
+    of the budget, or all if nothing else is released.
 
     Parameters
     ----------
@@ -165,9 +165,9 @@ class Noise:
     count, units : bool
         Whether these numbers are released.
     kinds : sequence of str
-        What is released of each column of numbers: a key of `_MOVED`.
+        Kind of release for each column of numbers: a key of `_MOVED`.
     histograms : int
-        How many histograms are released; a record is in one bin of each.
+        Number of released histograms; a record is in one bin of each.
     trees : sequence of int
         Noisy levels of each tree of counts; a record is in one node of each level.
     """
@@ -272,7 +272,7 @@ class Noise:
     def _threshold(self, name: str) -> Threshold:
         """Return the threshold that a unit's own groups pass with probability <= delta.
 
-        At most k groups hold that unit alone (docs/proofs/keys.md).
+        At most k groups contain only that unit (docs/proofs/keys.md).
         """
         (total,) = (t for t in self.totals if t.name == name)
         groups, records = self._kept

@@ -1,4 +1,4 @@
-"""`Plan`: every public choice of a private table, and what is done with it."""
+"""`Plan`: every public choice of a private table, and its methods."""
 
 from __future__ import annotations
 
@@ -15,39 +15,41 @@ from fastdp.tables._release import Release
 
 
 class Plan(Choices):
-    """A private table of groups, described once: its cost and noise are known at once.
+    """A private table of groups; its cost and noise are known before any release.
 
     Parameters
     ----------
     unit : Unit, Rows or "row"
-        Whom the guarantee hides; required.
+        The unit that the guarantee hides; required.
     by : str or iterable of str
-        Columns of the groups: integers, text, bools, dates or decimals; none for one
-        group of all records. Text of more than 1024 bytes of UTF-8 counts as null
-        without `keys`. Python objects of pandas are text.
+        Columns of the groups: integers, text, bools, dates or decimals; empty for one
+        group of all records. Without `keys`, text of more than 1024 bytes of UTF-8
+        counts as null. Python objects in pandas count as text.
     keys : list, dict of lists, or frame, optional
-        The groups to show, which are public; they come back in this order. A list goes
-        with one column, a dict of lists is each with each, a frame has a row for each.
-        Without it groups are selected: by the noisy number of units with `units`, half
-        of the budget, or all of it without other statistics; by the noisy number of
-        records if `count`, or the mean, variance or std of one column, is all that is
-        asked; else by the number of units, for half of the budget.
+        The public groups to show, returned in this order: a list for one column, a dict
+        of lists for all combinations, or a frame with one row for each group. Without
+        `keys`, groups are selected. With `units` they are selected by the noisy number
+        of units, for half of the budget (all of it without other statistics). If the
+        plan has only `count`, or only the mean, variance or std of one column, they are
+        selected by the noisy number of records. Otherwise they are selected by the
+        number of units, for half of the budget.
     count, units : bool
-        Whether to release the number of records that are kept, and of units.
+        Whether to release the number of kept records, and the number of units.
     sum, mean, variance, std : str or iterable of str
-        Columns for which these are released, each with the number of its values.
+        Columns for which the statistic is released, each with its number of values.
     median : str or iterable of str
-        Columns whose medians are released: short for quantiles of 0.5.
+        Columns for medians: short for quantiles of 0.5.
     quantiles : dict of str to number or sequence of numbers
-        Which quantiles of each column, between 0 and 1: the q-quantile is the least
-        value with at least a share q of the values at or below it. All of a column are
-        read in one tree of noisy counts: more of them cost nothing.
+        Quantiles of each column, between 0 and 1: the q-quantile is the least value
+        with at least a share q of the values at or below it. All quantiles of a column
+        come from one tree of noisy counts, so more quantiles cost nothing.
     cells : int
-        Into how many equal cells the bounds of a quantile are cut; public. Values and
-        intervals are as fine as these, 8 bytes for each cell and group are held.
+        Public number of equal cells between the bounds of a quantile. The cells limit
+        the resolution of values and intervals; memory is 8 bytes for each cell and
+        group.
     histogram : dict of str to sequence of numbers
-        Public and increasing edges of bins by column: a bin holds its lower edge, the
-        last one both. Values outside are in none.
+        Public increasing edges of the bins of each column: a bin contains its lower
+        edge, and the last bin both edges. Values outside are in no bin.
     bounds : dict of str to (low, high)
         Public bounds of each of these columns: values are clamped to them.
     epsilon, rho : int, float, Fraction or Decimal
@@ -56,30 +58,30 @@ class Plan(Choices):
         Required with `by` without `keys`, otherwise not allowed: the guarantee is
         then (epsilon, delta)-DP, or rho-zCDP except with probability delta.
     hash : {"engine", "sha256"}
-        What chooses the groups and records that a unit keeps. "sha256" is the same on
-        every engine, of integers, text and bools, and slower. Fairness rests on it, not
-        privacy.
+        Hash that chooses the groups and records that a unit keeps. "sha256" is slower
+        and gives the same choice on every engine, for integers, text and bools. Only
+        fairness depends on the hash, not privacy.
 
     Raises
     ------
     DTypeError, ParameterError, CalibrationError
-        A parameter is missing, of a wrong type, or out of its domain.
+        A parameter is missing, has a wrong type, or is out of its domain.
 
     Notes
     -----
     **A missing value (null or NaN) leaves out its own statistic, and nothing else**:
     its record is counted. A record without a group or a unit is left out. The limits of
-    the unit are applied before values are looked at.
+    the unit are applied before values are read.
 
     Privacy
     -------
-    That of `event()`, for units added or removed: the neighboring relation. One unit is
-    in at most k groups with r records each. A record moves a number of records, the sum
-    of u = (x - center)/half, and a sum alone over its larger bound, by at most 1, in
-    exact integers, and the sum of u**2 - 1/2 by at most 1/2: each is released with L1
-    sensitivity k r, or L2 sensitivity sqrt(k) r, or half of that; the number of units
-    with k, or sqrt(k). A tree of counts has h noisy levels, and a record is in one
-    node of each level: k r h, or sqrt(k h) r. Timing class T0.
+    The guarantee is `event()`, for units added or removed: the neighboring relation.
+    One unit is in at most k groups with r records each. In exact integers, a record
+    changes by at most 1: a number of records, the sum of u = (x - center)/half, and a
+    sum alone over its larger bound; it changes the sum of u**2 - 1/2 by at most 1/2. So
+    each is released with L1 sensitivity k r, or L2 sensitivity sqrt(k) r, or half of
+    that; the number of units with k, or sqrt(k). A tree of counts has h noisy levels,
+    and a record is in one node of each level: k r h, or sqrt(k h) r. Timing class T0.
 
     References
     ----------
@@ -116,12 +118,12 @@ class Plan(Choices):
     def accuracy(self, level: float = 0.95) -> Accuracy:
         """Return the noise of each column, and its error bounds at a level.
 
-        They follow from the plan alone: look at them before anything is released.
+        They follow from the plan alone, so check them before any release.
 
         Raises
         ------
         DTypeError, ParameterError
-            `level` is not within 0 and 1.
+            `level` is not between 0 and 1.
         """
         return Accuracy(self, level)
 
@@ -138,33 +140,33 @@ class Plan(Choices):
         progress: Callable[[float], object] | None = None,
         stream: Stream | None = None,
     ) -> Release:
-        """Return the noisy table of some records: bound, sum, add noise once.
+        """Return the noisy table of some records: bound, sum, and add noise once.
 
         Parameters
         ----------
         source : path of a Parquet file, frame, or dict of columns
-            Records: pandas, polars, pyarrow, a DuckDB relation, a stream of Arrow's, a
-            DataFrame of Spark. DuckDB adds them up, or Spark its own; files and streams
-            may be larger than memory. Text that is not UTF-8, and a time beyond 64 bits
-            of microseconds, is null. A DataFrame of Spark must have the same rows
-            whenever it is evaluated. A dict has lists, arrays or Series, which numpy
-            adds up, without Arrow; its keys are as in `fastdp.count`.
+            Records: pandas, polars, pyarrow, a DuckDB relation, an Arrow stream, or a
+            Spark DataFrame. Spark sums its own DataFrames, and DuckDB all others; files
+            and streams may be larger than memory. Text that is not UTF-8, and a time
+            beyond 64 bits of microseconds, is null. A Spark DataFrame must have the
+            same rows in every evaluation. A dict has lists, arrays or Series, which
+            numpy sums without Arrow; its keys are as in `fastdp.count`.
         ledger : Ledger, optional
-            Where the answer is charged and stored: a later call with the same label
-            returns it again. Without one a second call is a second release.
+            Ledger that charges and stores the answer: a later call with the same label
+            returns it again. Without a ledger, a second call is a second release.
         label, budgets
-            With a ledger, as for `Ledger.table`. The budgets must be of the plan's
-            unit. What there is an answer for is not computed again: the columns' types
-            are read, and no record. Without `keys` at most 2**20 groups are shown.
+            With a ledger, as for `Ledger.table`. The budgets must have the plan's unit.
+            A stored answer is not computed again: only the columns' types are read, and
+            no record. Without `keys` at most 2**20 groups are shown.
         memory : str, optional
-            What DuckDB may use, such as "4GB", before it spills records, unencrypted,
-            to a folder below TMPDIR that is removed at the end, or by the next run
-            where a process was killed. Not with Spark.
+            Memory limit of DuckDB, such as "4GB". Beyond the limit it spills records,
+            unencrypted, to a folder below TMPDIR, which is removed at the end, or by
+            the next run if the process was killed. Not with Spark.
         progress : callable, optional
-            Told the share of the work that is done. Not with Spark.
+            Called with the finished share of the work. Not with Spark.
         stream : Stream, optional
-            Without a ledger: None draws fresh randomness; for tests
-            `fastdp.testing.FixedStream`.
+            Without a ledger: None draws fresh randomness; use
+            `fastdp.testing.FixedStream` for tests.
 
         Returns
         -------
@@ -173,19 +175,19 @@ class Plan(Choices):
         Raises
         ------
         DTypeError, ParameterError
-            A column is not there or of a wrong type. Never for a value.
+            A column is missing or has a wrong type. Never raised for a value.
         FastDPError
-            The source cannot be read, its session of Spark was stopped, or DuckDB or
+            The source cannot be read, its Spark session was stopped, or DuckDB or
             pyarrow is missing.
         BudgetExceededError, UnsupportedEventError, UnitMismatchError
-            A budget does not cover the plan, or is of another unit: told before a
+            A budget does not cover the plan, or has another unit; raised before a
             record is read.
         LabelConflictError, LedgerError
             As for `Ledger.table`.
 
         Privacy
         -------
-        That of `event()`, for the plan's unit. Timing class T0.
+        The guarantee is `event()`, for the plan's unit. Timing class T0.
         """
         charge = _run.charge_of(ledger, label, budgets, stream)
         return _run.release(self, source, charge, memory, progress, stream)
@@ -193,15 +195,15 @@ class Plan(Choices):
     def check(self, source: Any, *, memory: str | None = None) -> Check:
         """Return what the plan leaves out of some records. NOT PRIVATE.
 
-        For the owner of the records: exact numbers of what is missing, beyond the
-        bounds, in no group, and kept under this and other limits. Nothing is drawn or
-        charged, and no guarantee holds for it: do not publish it, and do not choose
-        limits or bounds by it.
+        This is only for the owner of the records: exact numbers of records that are
+        missing, beyond the bounds, in no group, and kept under this and other limits.
+        Nothing is drawn or charged, and no guarantee holds: do not publish the numbers,
+        and do not choose limits or bounds by them.
 
         Parameters
         ----------
         source, memory
-            As for `release`; a stream is read twice, and refused.
+            As for `release`; a stream is refused, because records are read twice.
 
         Raises
         ------
@@ -222,7 +224,7 @@ class Plan(Choices):
         return _check.check(self, source, memory)
 
     def sql(self, source: Any) -> str:
-        """Return the group-by that `release` would run on a source; no record is read.
+        """Return the group-by of `release` for a source; no record is read.
 
         Raises
         ------
@@ -235,6 +237,6 @@ class Plan(Choices):
     def describe(self) -> str:
         """Describe in sentences what is released, how, and what is left out.
 
-        Written for the methods section of a publication: all of it is public.
+        The text is public, for the methods section of a publication.
         """
         return _words.described(self, self.accuracy().rows())

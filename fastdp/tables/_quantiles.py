@@ -1,4 +1,4 @@
-"""Quantiles of a column, read in a released tree of counts, with proved intervals.
+"""Quantiles of a column from a released tree of counts, with proved intervals.
 
 The bounds are cut into equal cells; the tree holds the noisy numbers of records in runs
 of cells. ``docs/proofs/intervals.md`` has the proofs.
@@ -83,7 +83,7 @@ def edges_of(bounds: tuple[float, float], cells: int) -> tuple[_Array, _Array]:
 
 
 def nodes_of(tree: Tree, counts: _Array) -> _Array:
-    """Return the counts of all nodes but the root, from counts of shape (g, cells)."""
+    """Return the counts of all non-root nodes, from counts of shape (g, cells)."""
     found = np.zeros((len(counts), sum(tree.nodes)), np.int64)
     for row, cells in zip(found, counts, strict=True):
         _count_tree.sum_up(tree, cells, row)
@@ -94,9 +94,9 @@ def nodes_of(tree: Tree, counts: _Array) -> _Array:
 
 
 class Rank:
-    """The noise of D(e) = (1 - q) F - q G: F and G the counts below and above edge e.
+    """Noise of D(e) = (1 - q) F - q G, with the counts F below and G above edge e.
 
-    D(e) is negative where less than a fraction q of the records is below e.
+    D(e) is negative if less than a fraction q of the records is below e.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ class Rank:
     law : DiscreteLaplace or DiscreteGaussian
         Noise of each node.
     q : Fraction
-        Which quantile, in (0, 1).
+        The quantile, in (0, 1).
     """
 
     def __init__(self, tree: Tree, law: Any, q: Fraction) -> None:
@@ -129,7 +129,7 @@ class Rank:
     def far(self, outside: float, *, smooth: bool = False) -> _Array:
         """Return for each edge a size that the noise exceeds with P <= outside.
 
-        By Chernoff's bound; `smooth` includes the smoothing noise of `tail`.
+        It uses Chernoff's bound; `smooth` includes the smoothing noise of `tail`.
         """
         if (outside, smooth) in self._far:
             return self._far[outside, smooth]
@@ -155,7 +155,7 @@ class Rank:
             return float(np.sinh(1 / (2 * self._parameter)))
 
     def exceeds(self, sizes: _Array, outside: float, edge: int) -> bool:
-        """Tell whether noise at an edge reaches sizes[edge] with P <= outside."""
+        """Return whether noise at an edge reaches sizes[edge] with P <= outside."""
         x, place = float(sizes[edge]), (edge, outside)
         if place not in self._known:
             near = _NEAR * NormalDist().inv_cdf(1 - outside) * float(self.std[edge])
@@ -172,7 +172,7 @@ class Rank:
     def tail(self, edge: int, x: float, outside: float) -> float:
         """Return an upper bound on the probability of noise of x or more at an edge.
 
-        It is only a little above the exact probability where that is near `outside`.
+        It is only a little above an exact probability near `outside`.
         """
         smooth = float(self.std[edge]) * _SMOOTH
         y = x - _BESIDE * smooth
@@ -195,7 +195,7 @@ class Rank:
     def _weights(self, edge: int) -> tuple[_Array, _Array]:
         """Return the distinct magnitudes of the nodes' weights in D, and their numbers.
 
-        Those with the most variance come first.
+        Magnitudes with the most variance come first.
         """
         rows = weights_of(self._tree, edge, self._q)
         sizes = np.round(np.abs(np.concatenate(rows)), 12)
@@ -329,7 +329,7 @@ def _moved(
     above: _Array,
     sure: Callable[[int], bool] = lambda _: True,
 ) -> tuple[int, int]:
-    """Move two edges inward in steps of `size` while `sure` of the next edge.
+    """Move two edges inward in steps of `size` while the next edge passes `sure`.
 
     The edges stay on multiples of `size`, except the last edge.
     """

@@ -1,4 +1,4 @@
-"""The first lines: one statistic of a column in memory, such as its mean."""
+"""Functions for one statistic of a column in memory, such as its mean."""
 
 from __future__ import annotations
 
@@ -43,46 +43,45 @@ def count(
     ----------
     x : column of anything, shape (n,)
         Records; None, NaN, NA and NaT are not counted. Two pandas columns of one call
-        (`x`, `by`, the unit's) must have the same index; one with a list or array is
-        paired by place.
+        (`x`, `by`, the unit's) must have the same index; a pandas column and a list or
+        array are paired by position.
     unit : Unit, Rows or "row"
-        Whom the guarantee hides. A `Unit` has the column of units itself here, such as
-        ``Unit(df.person, records=3)``, and with `by` also `groups`; large ids must be
-        integers, not floats. A budget calls the unit by its `name`, or else by that of
-        its Series.
+        The unit that the guarantee hides. A `Unit` holds the data column itself, such
+        as ``Unit(df.person, records=3)``, and with `by` also `groups`; large ids must
+        be integers, not floats. A budget uses the unit's `name`, or otherwise the name
+        of its Series.
     by : column of numbers or strings, shape (n,), or a list of such columns, optional
-        The group of each record; None and NaN are no group. Python objects are read one
-        by one, as docs/records.md says.
+        The group of each record; a record with None or NaN has no group. Python objects
+        are read one by one (docs/records.md).
     keys : column, or dict of columns, optional
-        With `by`: the groups to show, which are public: chosen without the data. They
-        come back in this order. Equal keys are of one kind: no record of group 1 is in
-        group "1". With several columns, a dict by their names: all combinations are
-        shown.
+        With `by`: the public groups to show, chosen without the data and returned in
+        this order. Keys of different types differ: no record of group 1 is in group
+        "1". For several columns, a dict by column name: all combinations are shown.
     epsilon, rho : int, float, Fraction or Decimal
         Pure epsilon, or rho-zCDP; exactly one.
     delta : int, float, Fraction or Decimal, optional
         Required with `by` without `keys`, otherwise not allowed: the guarantee is
-        then (epsilon, delta)-DP, or rho-zCDP except with probability delta. Groups of
+        then (epsilon, delta)-DP, or rho-zCDP except with probability delta. Groups with
         few units are not shown.
     ledger, label, budgets
-        Where the answer is charged and stored, as in `Plan.release`: all or none.
+        Ledger, label and budgets of the answer, as in `Plan.release`: give all or none.
     level : float
         Probability of the interval, > 0 and < 1.
     stream : Stream, optional
-        None draws fresh randomness; for tests `fastdp.testing.FixedStream`.
+        None draws fresh randomness; use `fastdp.testing.FixedStream` for tests.
 
     Returns
     -------
     Release
-        Its `value`, `low` and `high` are numbers, or with `by` arrays of one entry a
-        group; `table()` has the groups as well. They are in the order of `keys`, or
-        sorted. Columns have the names of Series, others are called "x" and "key".
+        Its `value`, `low` and `high` are numbers, or with `by` arrays with one entry
+        per group; `table()` also has the groups, in the order of `keys` or sorted.
+        Columns have the names of their Series; without a name they are "x" and "key".
 
     Raises
     ------
     DTypeError, ParameterError, CalibrationError
         A wrong dtype or shape, pandas columns with different indexes, or a parameter
-        out of its range. Never for a value.
+        out of its range. Never raised for a value.
     BudgetExceededError, UnitMismatchError, LabelConflictError, LedgerError
         As for `Plan.release`.
     EntropyError
@@ -90,9 +89,9 @@ def count(
 
     Privacy
     -------
-    That of a `Plan` with this one statistic, for units added or removed: the
-    neighboring relation. Records without `x` are left out first, then those beyond the
-    limits of the unit, at random. Exact. Timing class T0.
+    The guarantee of a `Plan` with only this statistic, for units added or removed: the
+    neighboring relation. Records without `x` are left out first; then records beyond
+    the limits of the unit are dropped at random. Exact. Timing class T0.
 
     Examples
     --------
@@ -147,9 +146,9 @@ def sum(
 
     Privacy
     -------
-    As in `count`. A record moves the sum by max(|low|, |high|) at most. Groups that
-    nobody listed take half of the budget: a sum gives no number by which to select
-    them. Exact. Timing class T0.
+    As in `count`. A record changes the sum by at most max(|low|, |high|). Unlisted
+    groups take half of the budget, because they cannot be selected by a sum. Exact.
+    Timing class T0.
 
     Examples
     --------
@@ -179,8 +178,8 @@ def mean(
 ) -> Release:
     """Return the noisy mean of records between bounds, of all or of each group.
 
-    From the noisy sums of (1, u), u = (x - center)/half; with groups that nobody listed
-    the noisy number of records selects the groups as well.
+    It is computed from the noisy sums of (1, u), u = (x - center)/half; the noisy
+    number of records also selects unlisted groups.
 
     Parameters
     ----------
@@ -200,8 +199,8 @@ def mean(
 
     Privacy
     -------
-    As in `count`. The interval is right for any number of records; where the noisy
-    number is below 1, the value is NaN. Exact. Timing class T0.
+    As in `count`. The interval is valid for any number of records; if the noisy number
+    is below 1, the value is NaN. Exact. Timing class T0.
 
     Examples
     --------
@@ -230,7 +229,7 @@ def variance(
     level: float = 0.95,
     stream: Stream | None = None,
 ) -> Release:
-    """Return the noisy variance (divisor n) of records between bounds, as `mean`.
+    """Return the noisy variance (divisor n) of records between bounds, like `mean`.
 
     Parameters
     ----------
@@ -334,7 +333,7 @@ def quantiles(
     """Return noisy quantiles of records between bounds, of all or of each group.
 
     All quantiles are read from one tree of noisy counts of 4096 equal cells between the
-    bounds, so more quantiles cost nothing more. A `Plan` has other numbers of cells.
+    bounds, so more quantiles cost nothing. A `Plan` can have another number of cells.
     For one small column without intervals the mechanism `Quantiles` has smaller errors.
 
     Parameters
@@ -342,7 +341,7 @@ def quantiles(
     x : column of numbers, shape (n,)
         As in `sum`.
     q : number or sequence of numbers
-        Which quantiles, each in [2**-20, 1 - 2**-20]: the q-quantile is the least value
+        Quantiles, each in [2**-20, 1 - 2**-20]: the q-quantile is the least value
         with at least a share q of the values at or below it.
     bounds : tuple of two real numbers
         Public bounds of the records, (low, high).
@@ -353,7 +352,7 @@ def quantiles(
     -------
     Release
         With several quantiles, the last axis of `value`, `low` and `high` is in the
-        order of `q`. A value is NaN where the noisy number of values is below 1.
+        order of `q`. A value is NaN if the noisy number of values is below 1.
 
     Raises
     ------
@@ -362,9 +361,8 @@ def quantiles(
 
     Privacy
     -------
-    As in `count`. Groups that nobody listed take half of the budget. The interval is
-    right for all data; for most data it is wider than necessary. Exact. Timing class
-    T0.
+    As in `count`. Unlisted groups take half of the budget. The interval is valid for
+    all data, and wider than necessary for most data. Exact. Timing class T0.
 
     Examples
     --------
@@ -400,7 +398,8 @@ def histogram(
     x : column of numbers, shape (n,)
         NaN, None and values outside the edges are in no bin.
     edges : sequence of real numbers
-        Public and increasing; bins hold their lower edge, the last one both.
+        Public and increasing. A bin contains its lower edge, and the last bin both
+        edges.
     unit, by, keys, epsilon, rho, delta, ledger, label, budgets, level, stream
         As in `count`.
 
@@ -417,8 +416,8 @@ def histogram(
 
     Privacy
     -------
-    As in `count`: a record is in one bin, for any number of bins. Groups that
-    nobody listed take half of the budget. Exact. Timing class T0.
+    As in `count`: a record is in one bin, for any number of bins. Unlisted groups take
+    half of the budget. Exact. Timing class T0.
 
     Examples
     --------
@@ -467,7 +466,7 @@ def _released(statistic: str, words: dict[str, Any]) -> Release:
 
 
 def _by(by: Any) -> dict[str, Any]:
-    """Return the columns of groups by their own name, or "key" without one."""
+    """Return the columns of groups by their names; "key" without a name."""
     if by is None:
         return {}
     several = isinstance(by, (list, tuple)) and len(by) > 0 and all(map(is_column, by))

@@ -23,9 +23,9 @@ _SHOWN = 10
 
 
 class Release:
-    """A released table of groups: nothing in it is private any more.
+    """A released table of groups, all of which is public.
 
-    Made by `Plan.release`.
+    `Plan.release` returns it.
     """
 
     def __init__(
@@ -78,12 +78,12 @@ class Release:
 
     @property
     def unit(self) -> str:
-        """Name of the unit whose presence is hidden."""
+        """The name of the hidden unit."""
         return self._plan.unit.name
 
     @property
     def replayed(self) -> bool:
-        """Whether the answer came from a ledger: nothing was drawn or spent now."""
+        """Whether a ledger returned a stored answer, with nothing drawn or spent."""
         return self._replayed
 
     @property
@@ -109,10 +109,10 @@ class Release:
 
     @property
     def value(self) -> Any:
-        """The one statistic of the plan: a number, or an array with an entry a group.
+        """The plan's only statistic: a number, or an array with an entry per group.
 
-        A histogram, or several quantiles, add a last axis. Like `values`, it is as it
-        was drawn.
+        A histogram, or several quantiles, add a last axis. Like `values`, it is
+        unchanged after the draw.
 
         Raises
         ------
@@ -133,11 +133,11 @@ class Release:
 
     @property
     def level(self) -> float:
-        """Coverage of each interval by itself: the level of the call, or 0.95."""
+        """The coverage of each single interval: the level of the call, or 0.95."""
         return self._level
 
     def _statistic(self) -> list[str]:
-        """Return the column of the one statistic, or those of its bins."""
+        """Return the column of the only statistic, or the columns of its bins."""
         plan = self._plan
         asked = [*plan._counts, *plan._edges]
         asked += [what for listed in plan._asked.values() for what in listed]
@@ -158,7 +158,7 @@ class Release:
         return found[0] if several else found[0].item()
 
     def values(self, column: str) -> _Array:
-        """Return a column as it was drawn, one entry a group; counts may be negative.
+        """Return a column as drawn, one entry per group; counts may be negative.
 
         Raises
         ------
@@ -182,12 +182,13 @@ class Release:
         column : str
             One of `Plan.columns`.
         level : float, optional
-            Probability for each entry by itself, > 0 and < 1; default that of the call.
+            Probability for each single entry, > 0 and < 1; default: the level of the
+            call.
 
         Raises
         ------
         DTypeError, ParameterError
-            No such column, or `level` is out of its domain.
+            There is no such column, or `level` is out of its domain.
         """
         p = self._checked(level)
         whole = self._whole(column)
@@ -233,15 +234,15 @@ class Release:
         Parameters
         ----------
         numerator, denominator : str
-            Columns of `Plan.columns` for which the plan asks only the sum.
+            Columns of `Plan.columns` for which the plan has only the sum.
         level : float, optional
             As for `interval`.
 
         Returns
         -------
         tuple of three arrays
-            Ratios of the draws, and the ends of their intervals, by Fieller's set:
-            infinite where the denominator may be 0.
+            Ratios of the draws, and the ends of their intervals by Fieller's set; ends
+            are infinite if the denominator may be 0.
 
         Raises
         ------
@@ -273,35 +274,34 @@ class Release:
     def difference(
         self, column: str, other: Release | tuple[Any, ...], level: float | None = None
     ) -> tuple[_Array, _Array, _Array, _Array]:
-        """Return a column less that of another release or group, at no cost.
+        """Return a column minus that of another release or group, at no cost.
 
         Parameters
         ----------
         column : str
             One of `Plan.columns`.
         other : Release or tuple
-            Another release with its own draws, whose value for the same group is
-            subtracted; or one of `groups`, which is subtracted from every group. The
-            noise of two groups is independent, and so is that of two releases with
-            separate draws.
+            Another release with its own draws, to subtract group by group; or one of
+            `groups`, to subtract from every group. The noise of two groups is
+            independent, and so is the noise of two releases with separate draws.
         level : float, optional
             As for `interval`.
 
         Returns
         -------
         tuple of four arrays of float64
-            One entry a group: the differences of the draws, the standard deviation of
+            One entry per group: the differences of the draws, the standard deviation of
             their noise, and the ends (low, high) of their intervals. Entries are NaN
-            for groups that `other` does not show. Of numbers and sums the interval has
-            the level of the two noises together. Of quantiles, and of statistics
-            computed from two or three noisy sums, it is made of both intervals, is
-            wider than needed, and the standard deviation is NaN.
+            for groups that `other` does not show. For numbers and sums the interval
+            comes from the law of both noises together. For quantiles, and statistics
+            computed from two or three noisy sums, it combines both intervals and is
+            wider than necessary, and the standard deviation is NaN.
 
         Raises
         ------
         DTypeError, ParameterError
-            There is no such column or group, the plans count different things, the
-            other release is this one, or `level` is out of its domain.
+            There is no such column or group, the plans count different things, `other`
+            is this release, or `level` is out of its domain.
 
         References
         ----------
@@ -345,7 +345,7 @@ class Release:
         return found
 
     def _draws(self, column: str) -> _derived.Draws | None:
-        """Return the noisy sums that are the column, or None if it is computed."""
+        """Return the noisy sums that form the column; None for a computed column."""
         whole = self._whole(column)
         if whole is not None:
             return _derived.Draws(whole[0], 1.0, whole[1].astype(float), 1.0, True)
@@ -371,20 +371,20 @@ class Release:
         level : float, optional
             As for `interval`.
         suppress_below : int, optional
-            Groups whose noisy number of units, else of records, is below this have no
-            values, and say so in `note`. It goes by what is released, and costs
-            nothing.
+            Suppress the values of groups with a noisy number of units (or else of
+            records) below this, and say so in `note`. It uses only released numbers,
+            and costs nothing.
 
         Returns
         -------
         frame
             The same kind as the source. For a file it is a pyarrow Table; for columns
-            it is a pandas frame if one of them is from pandas, else a dict. It has the
-            groups, in the order of `keys` or sorted. Each of `Plan.columns` has a
-            value, `_low` and `_high`; NAME_n has no ends here. Numbers of records and
-            units are shown as at least 0. A mean, variance, std or quantile is null
-            where the noisy number of values is below 1. `note` names those whose
-            interval is wider than half of what was known before: they say nothing.
+            it is a pandas frame if one of them is from pandas, and otherwise a dict. It
+            has the groups, in the order of `keys` or sorted. Each of `Plan.columns` has
+            a value, `_low` and `_high`; NAME_n has no ends here. Numbers of records and
+            units are shown as at least 0. A mean, variance, std or quantile is null if
+            the noisy number of values is below 1. `note` names the uninformative
+            statistics: their interval is wider than half of the range known before.
             Arrow tables hold a ledger's receipts in their metadata, pandas frames in
             ``attrs``.
 

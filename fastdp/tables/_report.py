@@ -20,23 +20,23 @@ from fastdp.tables._unit import Rows, Unit
 
 
 class Report:
-    """Several tables that hide the same unit: one charge, for all of them or none.
+    """Several tables that hide the same unit, with one charge for all or none.
 
     Parameters
     ----------
     tables : dict of str to Plan
-        The tables by name: 1 to 200 printable ASCII characters, and no slash. Their
+        The tables by name: 1 to 200 printable ASCII characters without a slash. Their
         budgets add up.
 
     Raises
     ------
     DTypeError, ParameterError
-        There is no table, a name is none, or two tables hide other units.
+        There is no table, a name is invalid, or two tables hide different units.
 
     Privacy
     -------
-    That of `event()`, the composition of the tables' events, for units added or
-    removed: the neighboring relation. Timing class T0.
+    The guarantee is `event()`, the composition of the tables' events, for units added
+    or removed: the neighboring relation. Timing class T0.
 
     Examples
     --------
@@ -85,13 +85,13 @@ class Report:
 
     @property
     def unit(self) -> Unit | Rows:
-        """The unit that all tables hide: that of the first; all have the same name."""
+        """The unit that all tables hide, from the first table; all names agree."""
         return next(iter(self._tables.values())).unit
 
     def cost(self) -> str:
         """Return the budgets of all tables and the unit that they protect, in words.
 
-        Each kind of budget is added up by itself; all of them are spent.
+        Each kind of budget is added up separately; all of them are spent.
         """
         spent = _words.sum_of(list(self._tables.values()))
         return f"{spent} for one {self.unit.name}"
@@ -125,12 +125,12 @@ class Report:
         Parameters
         ----------
         source : path of a Parquet file, or frame, or dict of them by table
-            As for `Plan.release`; it is read once for each table. A stream can be read
-            once: with several tables give each its own.
+            As for `Plan.release`, read once for each table. A stream can be read only
+            once: give each of several tables its own stream.
         ledger, label, budgets
-            As for `Plan.release`: the label stands for all tables, which are charged
-            together and stored as one answer, of at most 64 MiB. Without `keys` the
-            tables share the 2**20 groups that are shown at most, in equal parts.
+            As for `Plan.release`: the label covers all tables, which are charged
+            together and stored as one answer of at most 64 MiB. Without `keys`, the
+            tables share the limit of 2**20 shown groups in equal parts.
         memory, progress, stream
             As for `Plan.release`.
 
@@ -141,11 +141,11 @@ class Report:
         Raises
         ------
         DTypeError, ParameterError, FastDPError, LedgerError
-            As for `Plan.release`; also a stream for several tables.
+            As for `Plan.release`; also raised for one stream for several tables.
 
         Privacy
         -------
-        That of `event()`, for the tables' unit. Timing class T0.
+        The guarantee is `event()`, for the tables' unit. Timing class T0.
         """
         charge = _run.charge_of(ledger, label, budgets, stream)
         return _run.release_together(

@@ -48,7 +48,7 @@ def charge_of(
     budgets: str | Iterable[str] | None,
     stream: Stream | None,
 ) -> Charge | None:
-    """Return where an answer is charged, or None; check the stream as well."""
+    """Return the ledger arguments of an answer, or None; also check the stream."""
     check_stream(stream)
     check_ledger(ledger, label, budgets, None, stream)
     return None if ledger is None else (ledger, label or "", budgets or ())
@@ -95,7 +95,7 @@ def release_together(
     progress: Callable[[float], object] | None,
     stream: Stream | None,
 ) -> dict[str, Release]:
-    """Return several tables for one charge; no noise is drawn before all sums exist."""
+    """Return several tables for one charge; draw no noise before all sums exist."""
     answer, stored = None, False
     sources = {n: _in_memory(p, sources[n], stream) for n, p in plans.items()}
     if charge is not None:
@@ -106,7 +106,7 @@ def release_together(
     most = _MOST_ROWS // len(plans)
 
     def gathered(*, nothing: bool = False) -> tuple[dict[str, Totals], dict[str, Any]]:
-        """Return totals and ledger arguments by table; `nothing`: of no records."""
+        """Return totals (of no records if `nothing`) and ledger arguments by table."""
         found, asked = {}, {}
         for done, (name, plan) in enumerate(plans.items()):
             told = None if nothing else _share_of(progress, done, len(plans))
@@ -150,7 +150,7 @@ def release_together(
 def _require_covered(
     ledger: Ledger, label: str, budgets: tuple[str, ...], plans: Sequence[Choices]
 ) -> bool:
-    """Refuse tables that the budgets do not cover; tell if an answer is stored."""
+    """Refuse tables that the budgets do not cover; return if an answer is stored."""
     stored = ledger._answers(label)
     if not ledger._is_charged(label):  # a charged label is not charged again
         event = composed([event for plan in plans for event in plan._noise.events()])
@@ -166,7 +166,7 @@ def _share_of(
 
 
 def _no_totals(plan: Choices, engine: Engine, recipe: Recipe, salt: str) -> Totals:
-    """Return totals of no records: a stored answer's terms depend on types alone."""
+    """Return totals of no records: a stored answer's terms depend only on types."""
     none = replace(recipe, source=engine.empty(_read(plan)))
     return Totals(plan, engine.exact(none, salt, None))
 
@@ -281,7 +281,7 @@ class Totals:
             self._sums[f"h{j}"] = np.stack([self._sums.pop(n) for n in own], axis=1)
 
     def cells(self) -> dict[str, tuple[Any, _Array]]:
-        """Return private totals with their law, by names that differ from the keys'."""
+        """Return private totals and their laws by name; no name is a key's name."""
         found = {}
         for total in self._plan._noise.totals:
             values = self._sums[total.source]
@@ -300,7 +300,7 @@ class Totals:
         return {name: pack(column, public=public) for name, column in columns}
 
     def selection(self) -> tuple[Any, ...]:
-        """Return the selection of unlisted groups, as `Ledger.table` takes it."""
+        """Return the selection of unlisted groups as an argument of `Ledger.table`."""
         own = self._plan._noise.threshold
         if own is None:
             return self._plan._noise.selection(), self._sums["users"]
@@ -349,7 +349,7 @@ class Totals:
 def _by_cell(plan: Choices, rows: pa.Table) -> tuple[pa.Table, dict[str, _Array]]:
     """Return the rows of groups, and the tree nodes from the rows of their cells.
 
-    `rows` is sorted by group and tree: a group's own row comes before its cells.
+    `rows` is sorted by group and tree, so a group's own row precedes its cells.
     """
     tree, cell, n = (_int64(rows.column(name)) for name in ("tree", "cell", "n"))
     own = tree < 0

@@ -1,4 +1,4 @@
-"""The unit that a table hides, and how many of its records count."""
+"""The unit that a table hides, and the limits on its records."""
 
 from __future__ import annotations
 
@@ -15,20 +15,22 @@ _MOST = 2**31
 
 
 class Unit:
-    """All records of one value of a column, such as one person's, are hidden.
+    """A unit: all records with one value of a column, such as one person's.
 
     Parameters
     ----------
     column : str, or column of data
-        The name of the column that says whose record it is; for functions of columns,
-        such as ``fastdp.mean``, the column itself. A record without one is left out.
+        Name of the column that identifies the unit of each record; for functions of
+        columns, such as ``fastdp.mean``, the column itself. A record without a unit is
+        left out.
     records : int
-        At most how many records of one unit are kept, in each of its groups, chosen by
-        a salted hash. A larger limit adds noise; a smaller one leaves out more records.
+        Maximum number of records of one unit that are kept in each of its groups,
+        chosen by a salted hash. A larger limit adds noise; a smaller one leaves out
+        more records.
     groups : int
-        With groups: one unit is kept in at most this many of them.
+        With groups: maximum number of groups in which one unit is kept.
     name : str, optional
-        What a budget calls the unit; default the name of the column.
+        Name of the unit in budgets; default: the name of the column.
 
     Raises
     ------
@@ -80,7 +82,7 @@ class Unit:
 
     @property
     def column(self) -> Any:
-        """The column that names the unit of each record: its name, or the data."""
+        """The column that identifies the unit of each record: its name, or the data."""
         return self._facts[0]
 
     @property
@@ -95,7 +97,7 @@ class Unit:
 
     @property
     def name(self) -> str:
-        """Name of the unit in budgets; "user" if none was given."""
+        """The name of the unit in budgets; "user" if no name was given."""
         return self._facts[3] or "user"
 
     def named(self, column: str, *, charged: bool) -> Unit:
@@ -132,13 +134,13 @@ class Unit:
 
 
 class Rows:
-    """One row is hidden; the caller asserts that no two rows belong to one unit.
+    """A unit of one row; the caller asserts that no two rows belong to one unit.
 
     Parameters
     ----------
     name : str
-        Whose row it is: ``Rows("person")`` claims that no person has two rows, and is
-        charged to budgets per person. "row" claims nothing about people.
+        The owner of a row: ``Rows("person")`` claims that no person has two rows, and
+        is charged to budgets per person. "row" claims nothing about people.
 
     Raises
     ------

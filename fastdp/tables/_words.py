@@ -1,4 +1,4 @@
-"""A plan in words: its cost, its groups, and how its table is made."""
+"""A plan in words: its cost, its groups, and the making of its table."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fastdp.tables._unit import Unit
 
 
 def cost(plan: Choices) -> str:
-    """Return the given budget, the unit that it protects, and what is kept of one."""
+    """Return the given budget, the protected unit, and the limits for one unit."""
     return f"{sum_of([plan])} for one {plan.unit.name}{kept(plan)}"
 
 
@@ -34,7 +34,7 @@ def sum_of(plans: Sequence[Choices]) -> str:
 
 
 def kept(plan: Choices) -> str:
-    """Return how many records of a unit count; empty if the unit is a row."""
+    """Return the limits on a unit's records as text; empty if the unit is a row."""
     if not isinstance(plan.unit, Unit):
         return ""
     groups, records = plan._kept
@@ -122,7 +122,7 @@ def _so_many(number: int, what: str) -> str:
 
 
 def _number(value: object) -> str:
-    """Return a public number in few digits; a short one as it was given."""
+    """Return a public number in few digits; a short number unchanged."""
     if isinstance(value, int):
         return f"{value:,}" if value >= 10_000 else str(value)
     number = float(value)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""diffprivlib: its mechanisms over our noise. docs/howto/diffprivlib.md."""
+"""diffprivlib: its mechanisms with our noise. See docs/howto/diffprivlib.md."""
 
 from fastdp.adapters.diffprivlib import mechanisms as mechanisms
 

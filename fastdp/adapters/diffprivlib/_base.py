@@ -25,7 +25,7 @@ def their(name: str) -> Any:
 
 
 class Fresh:
-    """A mechanism that takes no seed."""
+    """A mechanism that accepts no seed."""
 
     def __new__(cls, **_: Any) -> Any:
         _library.require(dp, "diffprivlib")
@@ -33,7 +33,7 @@ class Fresh:
 
     @property
     def random_state(self) -> None:
-        """None: each call draws a fresh key from the operating system."""
+        """Always None: each call draws a fresh key from the operating system."""
 
     @random_state.setter
     def random_state(self, value: Any) -> None:
@@ -50,7 +50,7 @@ class Fresh:
             )
 
     def silent(self) -> bool:
-        """Tell whether the parameters need no noise, or claim nothing."""
+        """Return whether the parameters need no noise or claim nothing."""
         claims: Any = self
         return (
             claims.epsilon == math.inf

@@ -1,7 +1,7 @@
-"""The classes of `diffprivlib.mechanisms` with our noise: ``randomise`` is ours.
+"""The classes of `diffprivlib.mechanisms`, with our noise in ``randomise``.
 
-Each is a subclass of diffprivlib's class of that name, with its arguments, its checks,
-and its folding and truncation. docs/howto/diffprivlib.md.
+Each is a subclass of diffprivlib's class of the same name, with its arguments, checks,
+folding and truncation. docs/howto/diffprivlib.md.
 """
 
 from __future__ import annotations
@@ -79,11 +79,11 @@ class Laplace(_Number, their("Laplace")):  # type: ignore[misc]
 
 
 class LaplaceTruncated(their("LaplaceTruncated"), Laplace):  # type: ignore[misc]
-    """`Laplace`, its releases clamped to the bounds."""
+    """`Laplace` with releases clamped to the bounds."""
 
 
 class LaplaceFolded(their("LaplaceFolded"), Laplace):  # type: ignore[misc]
-    """`Laplace`, its releases folded into the bounds."""
+    """`Laplace` with releases folded into the bounds."""
 
 
 class Gaussian(_Normal, their("Gaussian")):  # type: ignore[misc]
@@ -91,7 +91,7 @@ class Gaussian(_Normal, their("Gaussian")):  # type: ignore[misc]
 
 
 class GaussianAnalytic(_Normal, their("GaussianAnalytic")):  # type: ignore[misc]
-    """`Gaussian`: its noise is the least already."""
+    """`Gaussian`, which already has the least noise."""
 
 
 class GaussianDiscrete(_Normal, their("GaussianDiscrete")):  # type: ignore[misc]
@@ -109,11 +109,11 @@ class Geometric(_Number, their("Geometric")):  # type: ignore[misc]
 
 
 class GeometricTruncated(their("GeometricTruncated"), Geometric):  # type: ignore[misc]
-    """`Geometric`, its releases clamped to the bounds."""
+    """`Geometric` with releases clamped to the bounds."""
 
 
 class GeometricFolded(their("GeometricFolded"), Geometric):  # type: ignore[misc]
-    """`Geometric`, its releases folded into the bounds."""
+    """`Geometric` with releases folded into the bounds."""
 
 
 class Binary(Fresh, their("Binary")):  # type: ignore[misc]

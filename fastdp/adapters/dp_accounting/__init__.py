@@ -1,9 +1,9 @@
-"""dp_accounting: its events as ours and ours as its own, accountants in its interface.
+"""dp_accounting: conversion of events both ways, and accountants with its interface.
 
-Its events state no neighboring relation; the accountant that reads them does. They are
-about values whose norm is at most C, with noise in units of C: a sum moves by C when a
-record is added or removed, and by 2 C when one is replaced. Numbers that its doubles
-cannot hold are rounded toward more privacy loss. docs/howto/dp_accounting.md.
+Its events state no neighboring relation; its accountants do. The events are for values
+of norm at most C, with noise in units of C: adding or removing a record changes a sum
+by C, and replacing one changes it by 2 C. Numbers that its doubles cannot hold are
+rounded toward more privacy loss. docs/howto/dp_accounting.md.
 """
 
 from fastdp import _public

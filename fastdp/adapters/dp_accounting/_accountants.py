@@ -30,7 +30,7 @@ _LOG_LEAST = -1000.0
 
 
 class _Accountant(_Base):  # type: ignore[misc]
-    """Base of both: composes dp_accounting's events in an accountant of ours."""
+    """Base class: composes dp_accounting's events in one of our accountants."""
 
     def __init__(self, make: Callable[..., Any], relation: Relation) -> None:
         _library.require(dp, "dp_accounting")
@@ -39,7 +39,7 @@ class _Accountant(_Base):  # type: ignore[misc]
         self._own, self._accountant, self._private = own, make(own), True
 
     def _maybe_compose(self, event: Any, count: int, do_compose: bool) -> Any:
-        """Compose an event, or return the part that cannot be composed, and why."""
+        """Compose an event, or return an impossible part with the reason."""
         match event:
             case dp.NoOpDpEvent():
                 return None
@@ -81,20 +81,20 @@ class _Accountant(_Base):  # type: ignore[misc]
 
 
 class PLDAccountant(_Accountant):
-    """`dp_accounting.pld.PLDAccountant`, with the proved bounds of ours.
+    """`dp_accounting.pld.PLDAccountant` with our proved bounds.
 
     Parameters
     ----------
     neighboring_relation : NeighboringRelation
-        Ours, its name, or dp_accounting's.
+        fastdp's relation, its name, or dp_accounting's relation.
     value_discretization_interval : float
-        Without effect: nothing is rounded to a grid. It is here for callers that state
+        No effect: nothing is rounded to a grid. The parameter is for callers that pass
         it.
 
     Raises
     ------
     DTypeError
-        `neighboring_relation` is of another type.
+        `neighboring_relation` has a wrong type.
     FastDPError
         dp_accounting is not installed.
     """
@@ -113,10 +113,11 @@ class RdpAccountant(_Accountant):
     Parameters
     ----------
     orders : sequence of float, optional
-        Where `rdp` reads the divergence, each >= 1; by default dp_accounting's.
-        Epsilon and delta use the best order of all, whether it is listed or not.
+        Orders at which `rdp` reads the divergence, each >= 1; by default
+        dp_accounting's. Epsilon and delta use the best of all real orders, listed or
+        not.
     neighboring_relation : NeighboringRelation
-        Ours, its name, or dp_accounting's.
+        fastdp's relation, its name, or dp_accounting's relation.
 
     Raises
     ------
@@ -163,7 +164,7 @@ class RdpAccountant(_Accountant):
         return self.get_delta(target_epsilon), self._best(one, epsilon=target_epsilon)
 
     def _best(self, read: Callable[..., float], **target: Real) -> float:
-        """Return the order whose divergence alone gives the best bound."""
+        """Return the order with the best single-order bound."""
         rows = zip(np.maximum(self._orders, _LEAST_ORDER), self.rdp, strict=True)
         found = [
             read(order=order, divergence=value, **target)

@@ -27,14 +27,14 @@ def from_dp_event(
     Parameters
     ----------
     dp_event : dp_accounting.DpEvent
-        What was done.
+        The event to convert.
     neighboring_relation : NeighboringRelation
-        The relation to read it for: ours, its name, or dp_accounting's.
+        The relation of the result: fastdp's relation, its name, or dp_accounting's.
 
     Raises
     ------
     DTypeError, ParameterError
-        `dp_event` is no DpEvent, or a number in it is out of its domain.
+        `dp_event` is not a DpEvent, or a number in it is out of its domain.
     UnsupportedEventError
         The event has no counterpart for this relation.
     """
@@ -136,7 +136,7 @@ def _in_sample(e: Any, relation: NeighboringRelation) -> Event:
 
 
 def _response(p: Fraction, k: int, relation: NeighboringRelation) -> Event:
-    """Return randomized response: against another answer, or a uniform one."""
+    """Return randomized response with another or a uniform answer as the lie."""
     own, other = 1 - p + p / k, p / k
     if relation is REPLACE:
         return accounting.RandomizedResponseEvent(

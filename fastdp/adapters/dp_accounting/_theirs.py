@@ -22,24 +22,24 @@ from fastdp.exceptions import UnsupportedEventError
 
 
 def to_dp_event(event: Event | HasEvent) -> tuple[Any, Any]:
-    """Return an event as one of dp_accounting, and the relation under which to read it.
+    """Return dp_accounting's event for an event, and the relation to read it with.
 
     Parameters
     ----------
     event : Event or mechanism
-        What was done; of a mechanism its `event()`.
+        The event; for a mechanism, its `event()`.
 
     Returns
     -------
     dp_accounting.DpEvent
         The event, which does not state its relation.
     dp_accounting.NeighboringRelation
-        What its accountant must be made with.
+        The relation with which to make the accountant.
 
     Raises
     ------
     DTypeError
-        `event` is not an event, nor a mechanism.
+        `event` is neither an event nor a mechanism.
     UnsupportedEventError
         dp_accounting has no event of this kind.
     """
