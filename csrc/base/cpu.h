@@ -1,8 +1,8 @@
 /* cpu.h - which instruction sets may be used.
  *
- * One 32-bit mask, read from the processor on first use and cached. It decides
- * speed and which cipher the secure default takes; never an output of a given
- * key and cipher.
+ * One 32-bit mask, read from the processor on first use and cached. It decides the speed
+ * and the cipher of the secure default. It never changes the outputs of a given key and
+ * cipher.
  */
 #ifndef FDP_BASE_CPU_H
 #define FDP_BASE_CPU_H
@@ -46,8 +46,8 @@ enum {
  *   (hence ChaCha20), another level removes those above it, "" nothing. With any other
  *   value no call is opened.
  * fdp_cpu_level()  the highest level in the mask.
- * fdp_cpu_name(rank, mask)  a level's name, NULL beyond the last, and what
- *   fdp_cpu_limit takes for it.
+ * fdp_cpu_name(rank, mask)  a level's name, NULL after the last; *mask gets its
+ *   argument for fdp_cpu_limit.
  * fdp_cpu_limit(mask)  for tests: puts `mask` in force, cut down to what the
  *   processor and FASTDP_CPU allow; UINT32_MAX restores everything. A chunk that
  *   is open keeps the level it was opened with. */

@@ -1,10 +1,10 @@
 /* entropy.c - fresh bytes from the operating system, or an error.
  *
- *   fdp_entropy_some   one system call's worth, retried when a signal cut in
+ *   fdp_entropy_some   one system call, repeated if a signal interrupts it
  *   fdp_entropy_fill   the loop over short reads; wipes and fails on any error
  *
- * The libc function is called, not the raw system call, so that a test can put
- * a failing one in its place.
+ * The libc function is called, not the raw system call, so that a test can replace it by
+ * one that fails.
  */
 #include "entropy.h"
 

@@ -1,10 +1,9 @@
 /* wipe.h - erase keys, keystream and noise so that the compiler cannot skip it.
  *
- * A memset followed by a barrier that claims to read the bytes: what glibc's
- * explicit_bzero and the Linux kernel's memzero_explicit are, but the same on
- * every system and, for the small fixed sizes of a scalar call, inline.
- * Copies in registers are out of reach, and those in the compiler's spill slots but
- * for what fdp_wipe_below reaches.
+ * This is a memset followed by a barrier that claims to read the bytes, like glibc's
+ * explicit_bzero and the Linux kernel's memzero_explicit, but the same on every system
+ * and inline for the small fixed sizes of a scalar call. It does not reach copies in
+ * registers. It reaches copies in the compiler's spill slots only through fdp_wipe_below.
  */
 #ifndef FDP_BASE_WIPE_H
 #define FDP_BASE_WIPE_H

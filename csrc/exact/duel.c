@@ -2,7 +2,7 @@
  *
  *   gumbel, exponential, gaussian   the noise on the cells of its reals
  *   add_scores                      the distance of the scores, and of the weights
- *   leader_of                       who is ahead, if what is known tells
+ *   leader_of                       which candidate is ahead, if this is decided
  */
 #include "choice.h"
 

@@ -60,8 +60,8 @@ static bool close_columns(fdp_arena_t *a, masses_t *m, size_t only, fdp_bernoull
         smalls += way < 0;
         larges += way > 0;
     }
-    while (smalls != 0 && larges != 0 && !a->failed) { /* a large column gives a small one what
-                                                        * that lacks */
+    while (smalls != 0 && larges != 0 && !a->failed) { /* a large column fills up a small
+                                                        * one */
         const uint8_t c = small[--smalls], other = large[larges - 1];
         uint64_t *its = m->mass + m->width * other;
         fdp_limbs_sub(m->gap, m->one, m->mass + m->width * c, m->width);

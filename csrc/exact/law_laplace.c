@@ -4,7 +4,7 @@
 #define DIGIT 5 /* most bits of the second digit */
 #define SPARE 3 /* low bits stored in the same byte */
 #define HUGE_INVERSE 1e300
-#define LEAST_PART 100 /* of the scale a bound must be: else a draw takes too many passes */
+#define LEAST_PART 100 /* a bound is at least scale / this: else a draw takes too many passes */
 
 typedef struct {
     fdp_nat_t num, den; /* the scale t */

@@ -4,10 +4,11 @@
  *   settle_ties   the ties by 56 more bits, a fixed number at a time
  *   fdp_flip_*    bits onto the caller's data, packed or a byte each
  *
- * A pattern is a byte of packed bits, the first element on top. Words of a chunk:
- * blocks of 64 columns and 64 first bytes of U; from FAIR on a fair bit for each
- * element, packed alike; from TIES on the further bits of the ties, 64 ranks a unit:
- * seven bytes of U each, as planes, then the places of the idle steps.
+ * A pattern is a byte of packed bits; its highest bit is the first element. The words of
+ * a chunk are blocks of 64 columns and 64 first bytes of U. From FAIR on they hold a fair
+ * bit for each element, packed in the same way. From TIES on they hold the further bits
+ * of the ties, 64 ranks per unit: seven bytes of U for each rank, as planes, then the
+ * places of the idle steps.
  */
 #include <string.h>
 

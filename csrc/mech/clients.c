@@ -1,9 +1,9 @@
 /* clients.c: whole reports of the frequency oracles that hash or encode a category, from
  * the caller's labels in one pass.
  *
- * Draws that serve different purposes have regions of chunks of their own: the answers (or
- * flips) begin at 0, Hadamard words at FDP_REGION, what makes labels of values at twice it.
- * Seeds are public, and have a key of their own.
+ * Draws for different purposes use different regions of chunks: answers (or flips) begin at
+ * 0, Hadamard words at FDP_REGION, and the words of labels at twice FDP_REGION. Seeds are
+ * public and use another key.
  */
 #include <string.h>
 
@@ -101,8 +101,8 @@ typedef struct {
     FDP_ALIGNED(64) uint8_t flip[FDP_BITS_CHUNK / 8];
     fdp_respond_t labels;
     const fdp_call_t *call;
-    uint8_t *word, *label, *code; /* of a chunk: 2 bytes for each user, or 4 if there are more
-                                   * than 2^16 codes */
+    uint8_t *word, *label, *code; /* a chunk's codes: 2 bytes for each user, or 4 if
+                                   * there are more than 2^16 codes */
     size_t bytes;
     uint32_t log2k;
 } hadamard_t;

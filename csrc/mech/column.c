@@ -1,6 +1,6 @@
 /* column.c: moments of a column, each value an exact integer before it is added.
  *
- *   fdp_column_moments   how many, u and its square, by group
+ *   fdp_column_moments   counts, sums of u and sums of its square, by group
  *
  * docs/proofs/sums.md, "Columns". Timing class T0.
  */

@@ -45,10 +45,10 @@ typedef struct {
     const fdp_selection_t *law;
     const fdp_candidates_t *from;
     const fdp_selection_kernels_t *kernels;
-    double tolerance;          /* of cumulative weights over their total */
+    double tolerance;          /* error of cumulative weights over their total */
     size_t row, k;
     bool whole;                /* the row is short: see fetch.h */
-    size_t depth;              /* of the tree: 1 if the root's children are candidates */
+    size_t depth;              /* depth of the tree: 1 if the root's children are candidates */
     level_t level[DEPTH_MOST]; /* level[d]: nodes of height d, d < depth               */
     uint64_t *removed;         /* bitmap of the row's candidates, NULL if k = 1        */
     size_t *taken;             /* the candidates taken, in ascending order */
@@ -254,11 +254,11 @@ static void weigh_again(tree_t *t, size_t height, size_t index)
 
 /* ---- picking -------------------------------------------------------------------- */
 
-/* A point of a mass, and where it was found so far. */
+/* A point of a mass, and the nodes in which it was found so far. */
 typedef struct {
-    double point; /* minus what lies before the child */
+    double point; /* less the mass before the child */
     double unit;  /* the size of the node's unit */
-    double factor; /* of the child picked last */
+    double factor; /* factor of the child picked last */
     double tolerance;
     uint64_t unsure;
 } search_t;

@@ -4,8 +4,8 @@
 
 #include "../fastdp.h"
 
-/* answer[i] = x[at + i] if that is 0 or 1, else a number of at least 2; booleans are
- * 0 or 1, FDP_NONE is 0. */
+/* answer[i] = x[at + i] if that is 0 or 1, else a number of at least 2. Booleans are 0 or 1.
+ * For FDP_NONE every answer is 0. */
 void fdp_load_answers(const void *x, fdp_dtype_t type, size_t at, size_t n,
                       uint8_t *answer);
 

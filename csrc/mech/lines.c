@@ -1,10 +1,11 @@
-/* lines.c: reports from lines of JSON, one envelope a line (docs/reports.md).
+/* lines.c: reads reports from JSON lines, one envelope per line (docs/reports.md).
  *
- *   fdp_report_lines   the reports of whole lines, as far as they are written as usual
+ *   fdp_report_lines   the reports of whole lines, up to the first unusual line
  *
- * A line as usual has the members of an envelope in their order, with any blanks. Whoever
- * calls reads each other line in another way, so that this need not know all of JSON: what
- * is taken here every reader of JSON takes, with the same reports. Reports are public: T0.
+ * A usual line has the members of an envelope in their order, with any blanks. The caller
+ * reads every other line with a JSON parser, so this file need not know all of JSON: a
+ * parser accepts every line that is accepted here, with the same reports. Reports are
+ * public: T0.
  */
 #include <string.h>
 
@@ -48,7 +49,7 @@ static bool member(reader_t *r, const char *name)
     return quoted(r, name) && token(r, ":");
 }
 
-/* A number of `bytes` bytes; what comes after it is no digit, else the next token fails. */
+/* A number of `bytes` bytes. If a digit follows, the next token fails. */
 static bool number(reader_t *r, size_t bytes, uint8_t *to)
 {
     const uint64_t most = UINT64_MAX >> (64 - 8 * bytes);
@@ -75,7 +76,7 @@ static int digit(char c)
     return low >= 'a' && low <= 'f' ? low - 'a' + 10 : -1;
 }
 
-/* Hex digits of bytes in order, or of an integer, the highest first. */
+/* Hex digits: bytes in order, or an integer with its highest digit first. */
 static bool digits(reader_t *r, size_t bytes, bool integer, uint8_t *to)
 {
     if (!token(r, "\"") || (size_t)(r->end - r->at) / 2 < bytes) {
@@ -113,8 +114,8 @@ static bool one_report(reader_t *r, const fdp_report_form_t *form, uint8_t *repo
     return token(r, "}");
 }
 
-/* The reports of a line: how many, or SIZE_MAX if it is not as usual or has more than
- * `most`. */
+/* Reads the reports of a line. Returns their number, or SIZE_MAX if the line is unusual or has
+ * more than `most`. */
 static size_t one_line(reader_t *r, const fdp_report_form_t *form, uint8_t *out, size_t most)
 {
     size_t count = 0;
@@ -151,7 +152,7 @@ size_t fdp_report_lines(const fdp_report_form_t *form, const char *text, size_t 
         const size_t length = end == NULL ? size - *read : (size_t)(end - begin);
         reader_t r = {begin, begin + length};
         skip_blanks(&r);
-        if (r.at < r.end) { /* else a line of blanks */
+        if (r.at < r.end) { /* otherwise the line is blank */
             const size_t found =
                 one_line(&r, form, out + count * form->bytes, most - count);
             if (found == SIZE_MAX) {

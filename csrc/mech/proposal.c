@@ -2,13 +2,13 @@
  *
  *   row_open       integer bounds W_i of all weights, summed by nodes of FDP_NODE
  *   row_find       the candidates that two points of the total fall on
- *   accept         each with probability w_i / W_i; the first accepted is the choice
- *   settle_row     the same by all bits, where known ones leave it open
+ *   accept         accepts each with probability w_i / W_i; the first accepted is the choice
+ *   settle_row     the same by all bits, if known bits leave the choice open
  *
- * With base weights all is relative to the largest w_i, known to within a factor of 4.
- * W_i >= w_i makes the law exact, whatever the bounds are (rejection). Both tries are
- * made always, and at once, so that the time tells neither which was accepted nor where
- * the other one went: every score is read for it.
+ * With base weights, bounds are relative to the largest w_i, which is known to within a
+ * factor of 4. The law is exact for any bounds W_i >= w_i (rejection). Both tries are always
+ * made, together, and every score is read for them. So the time reveals neither which try
+ * was accepted nor the candidate of the other one.
  */
 #include <math.h>
 #include <string.h>
@@ -23,7 +23,7 @@
 #include "select.h"
 
 #define TRIES 2
-#define FEW (FDP_SHORT / FDP_NODE) /* nodes of a short row */
+#define FEW (FDP_SHORT / FDP_NODE) /* most nodes of a short row */
 #define WORDS (2 * TRIES) /* a try takes two words: one for a point, one to accept it */
 #define GROUP (FDP_POWERS / TRIES) /* rows that are accepted together */
 #define PARTS 3           /* arrays of a candidate: score, base weight, its exponent */
@@ -51,13 +51,13 @@ typedef struct {
     const fdp_candidates_t *from;
     const fdp_selection_kernels_t *kernels;
     double tolerance;   /* of an acceptance */
-    size_t type, based; /* index of the kernels: integer scores, base weights */
+    size_t type, based; /* index of the kernels: by integer scores and base weights */
     fdp_row_t row;      /* the candidates; the shorter node's are copied */
     fdp_proposal_t proposal;
     size_t full, rest; /* number of full nodes; candidates of one more, shorter node */
     size_t padded;     /* entries of the shorter node, with padding */
     bool whole;        /* the shorter node is read where it lies */
-    uint64_t *sum;     /* of each node, also of the shorter one */
+    uint64_t *sum;     /* the sum of each node, also of the shorter one */
     size_t size;       /* bytes of `sum` */
     fdp_u128_t total;
     uint64_t unsure;
@@ -447,7 +447,7 @@ static fdp_status_t select_rows(row_t *t, uint64_t first_row, int64_t *out)
     t->proposal.rate = t->law->rate * FDP_LOG2E;
     t->proposal.place = 0.0;
     t->proposal.mantissa = 0;
-    memset(&t->group, 0, sizeof t->group); /* all of its places go through the kernel */
+    memset(&t->group, 0, sizeof t->group); /* the kernel reads all of its places */
     fdp_status_t status = FDP_OK;
     for (size_t r = 0; r < t->from->rows && status == FDP_OK; r += GROUP) {
         const size_t left = t->from->rows - r;

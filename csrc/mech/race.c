@@ -3,11 +3,11 @@
  *   block_keys    noise and gaps of one block of a row
  *   row_reference the score that gaps are taken from
  *   row_winner    the winner, if the words decide it
- *   row_settle    else: who can still win, one after another against the one ahead
+ *   row_settle    otherwise compares, one by one, the candidates that can still win
  *
- * The noise of a candidate is real-valued: its word gives the first 64 bits. A key is
- * known to within the tolerance, which covers the arithmetic, and the cell of the
- * word: high = key + tolerance, low = key - tolerance - cell.
+ * The noise of a candidate is real-valued, and its word gives the first 64 bits. So a key is
+ * known up to the tolerance, which covers the arithmetic, and up to the cell of the word:
+ * high = key + tolerance, low = key - tolerance - cell.
  */
 #include <math.h>
 #include <string.h>

@@ -2,13 +2,13 @@
  *
  *   fdp_respond_chunk   reports by the kernel, where the word decides
  *   settle              the open lanes by 64 more bits, a fixed number of them
- *   redraw              those of a relabeling (P = 1), by words of 64 bits
- *   fdp_respond         chunks
+ *   redraw              the open lanes of a relabeling (P = 1), by words of 64 bits
+ *   fdp_respond         all chunks of a call
  *
- * Words of a chunk: 2 bytes a lane up to 64 categories, 4 up to 2^16, else 8; behind those
- * of a whole chunk the further bits of the open lanes, a unit a pass: for each 16 ranks 8
- * bytes each, then 2 each for the places of idle steps. A relabeling has 2 bytes a lane if
- * 2^16 mod k is small, else 4, and words of 8 behind them.
+ * A word has 2 bytes per lane for up to 64 categories, 4 for up to 2^16, else 8. After the
+ * words of a whole chunk come the further bits of the open lanes, one unit per pass: for
+ * every 16 ranks, 8 bytes each, then 2 bytes each for the places of idle steps. A relabeling
+ * has 2 bytes per lane if 2^16 mod k is small, else 4, followed by words of 8 bytes.
  */
 #include "response.h"
 

@@ -365,7 +365,7 @@ static void clip_short(const batch_t *b, size_t n, size_t first)
     const rows_t *w = &b->rows;
     const fdp_kernels_t *kernels = w->kernels;
     const size_t d = w->clip->dimension, all = (n + 7) & ~(size_t)7;
-    /* Up to a multiple of 8, what follows the rows are older rows. */
+    /* Older rows follow the rows, up to a multiple of 8. */
     kernels->rows_apart(entries_of(w, 0, first), w->single, d, b->y, b->many, n);
     if (w->clip->norm == FDP_NORM_MAX) {
         kernels->rows_cube(b->y, w->scale, w->clip->most, b->z, b->many * d);

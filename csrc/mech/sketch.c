@@ -1,16 +1,16 @@
-/* sketch.c: hashing for open domains: digests of strings, buckets of digests, and what
- * public reports say of the values that are asked for.
+/* sketch.c: hashing for open domains: digests of strings, buckets of digests, and the number
+ * of public reports that support each value.
  *
  *   fdp_digest_strings   SipHash-2-4 of strings (Aumasson, Bernstein 2012)
  *   fdp_seed_words       the three words of the hash function of a seed
- *   fdp_row_buckets      buckets under functions of few seeds, whose words are at hand
- *   fdp_seed_buckets     and under a function of one's own for each digest
+ *   fdp_row_buckets      buckets under functions of few seeds, whose words are given
+ *   fdp_seed_buckets     buckets under one function for each digest, made from its seed
  *   fdp_sketch_sums      sums over all rows of a sketch
  *   fdp_seed_support     how many seeded reports support each digest
  *
- * The family: z = (a + low)(c + high) + b mod 2^64 for the halves of a digest, of which the
- * first bits count (docs/proofs/open_domains.md). Keys are public. Timing class T0: a
- * digest takes as long as its string, and reports are what everyone may see.
+ * The hash of a digest with halves low and high is the first bits of
+ * z = (a + low)(c + high) + b mod 2^64 (docs/proofs/open_domains.md). Keys and reports are
+ * public. Timing class T0: the time of a digest grows with the length of its string.
  */
 #include <string.h>
 

@@ -185,7 +185,7 @@ static fdp_support_t support_of(const hash_t *h, const fdp_hashed_t *report)
                            (int32_t)(width ^ half)};
 }
 
-/* Adds the support of `users` prepared users (a multiple of 4) to n counts. */
+/* Adds the support by `users` prepared users (a multiple of 4) to n counts. */
 static void count_tile(const fdp_kernels_t *kernels, const fdp_support_t *user,
                        size_t users, size_t start, size_t n, int64_t *count)
 {

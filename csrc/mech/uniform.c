@@ -1,9 +1,9 @@
 /* uniform.c: raw bytes, uniform integers, permutations and subsets.
  *
- * Integers use Lemire's multiplication with rejection (ACM TOMACS 2019): the
- * high half of word * range, redrawn while the low half is below 2^64 mod range,
- * so every value has exactly the same number of words. Whether a trial is
- * redrawn is independent of the value it would have given.
+ * Integers use Lemire's multiplication with rejection (ACM TOMACS 2019): the result is the
+ * high half of word * range, and the word is redrawn while the low half is below 2^64 mod
+ * range. So exactly the same number of words gives each value. Whether a word is redrawn
+ * does not depend on its value.
  */
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* stream.c - keys of a chunk, and the choice of cipher body.
+/* stream.c - makes the keys of a chunk, and chooses the cipher body.
  *
  *   fdp_rows      the table: best first, with the CPU bits required
  *   fdp_chunk_*   the interface (stream.h); a chunk keeps the row it was opened with

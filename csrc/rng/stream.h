@@ -17,7 +17,7 @@
  *               nonce 1, counter (c << 32) + 16 unit. Extension: block 0 of the
  *               trials inside ext_stride, everything else by ChaCha20 as above.
  *
- * Timing class of everything here: T2 (no value is looked at).
+ * Timing class of everything here: T2 (no value is read).
  */
 #ifndef FDP_RNG_STREAM_H
 #define FDP_RNG_STREAM_H

@@ -295,8 +295,8 @@ static inline __m256i by_bit(__m256i zero, __m256i one, __m256i place, int bit)
         _mm256_castsi256_pd(_mm256_slli_epi64(place, 63 - bit))));
 }
 
-/* Of 4, 8, 16 or 32 nodes, those with the given numbers. The halves of `place` hold the double of a
- * number: the number, and the number plus 1. */
+/* Looks up nodes by number among 4, 8, 16 or 32. `place` has twice a node's number in its lower
+ * half, and twice the number plus 1 in its upper half. */
 static inline __m256i nodes4(const uint64_t *level, __m256i place)
 {
     return _mm256_permutevar8x32_epi32(load32(level), place);

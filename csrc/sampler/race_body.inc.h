@@ -60,7 +60,7 @@ static const double FDP_K(logs)[16] = {
     0x1.b56fa04462909p-2, 0x1.dae75484c9616p-2, 0x1.00e5ae5b207abp-1, 0x1.151c3f6f29612p-1,
     0x1.269621134db92p-1, 0x1.38ae2171976e7p-1, 0x1.4b6fd6f970c1fp-1, 0x1.5af405c3649ep-1};
 
-/* ln of positive normal doubles, with an error that is small beside 1. */
+/* ln of positive normal doubles, with an error that is small compared with 1. */
 static inline __m512d FDP_K(log8)(__m512d x)
 {
     const __m512d one = _mm512_set1_pd(1.0), k = _mm512_getexp_pd(x);

@@ -83,9 +83,9 @@ static uint64_t FDP_K(settle16)(const fdp_step_t *law, const fdp_pace_t pace[2],
 }
 
 /* The step is E = min(floor(U c), k - 1), and the report is 1 + E labels after the own label. h
- * = floor(u C / 2^b) times 2^-s is E and a fraction. A lane stays open if the fraction is so
- * close to 1 that unread bits may carry. Shifts of small words are written as products, which
- * vectors have. */
+ * = floor(u C / 2^b) times 2^-s is E plus a fraction. A lane stays open if the fraction is so
+ * close to 1 that unread bits may carry. Shifts of small words are written as products, because
+ * vectors have products. */
 #define FDP_SMALL(type, wide, bits)                                                    \
     const type rate = (type)((fair_rate & fair) | (own_rate & ~fair));                 \
     const type h = (type)(((wide)word[g + i] * rate) >> bits);                         \

@@ -485,7 +485,7 @@ FDP_ALWAYS_INLINE void FDP_K(add_column)(const fdp_column_t *column, int clamp,
     }
 }
 
-/* The sums of these; n is a multiple of 8. */
+/* The sums of these numbers; n is a multiple of 8. */
 static void FDP_K(column_total)(const fdp_column_t *column, const double *x,
                                 int64_t total[3], size_t n)
 {
