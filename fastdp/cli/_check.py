@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fastdp.cli import _cells
+from fastdp.cli import _cells, _dialects, _files, _places
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,7 +32,7 @@ HELP = (
 _DISTINCT, _SHOWN, _WIDTH = 10_000, 20, 60
 
 #: Read this many rows at a time.
-ROWS = 1 << 16
+_ROWS = 1 << 16
 
 _OTHERS = "other cells"
 
@@ -40,8 +40,8 @@ _OTHERS = "other cells"
 class Remapped:
     """Counts of the cells of one column that would be read as something else."""
 
-    def __init__(self, column: str) -> None:
-        self._column = column
+    def __init__(self, column: str, dialect: _dialects.Dialect) -> None:
+        self._column, self._dialect = column, dialect
         self._cells = 0
         self._found: Counter[tuple[str, str]] = Counter()
 
@@ -52,7 +52,8 @@ class Remapped:
         values = _cells.read_integers(column) if integers else _cells.read_reals(column)
         for place in np.flatnonzero(~_cells.read_as_they_stand(column, values)):
             value = values[place].item()
-            self._add(column[int(place)].as_py(), f"read as {_number(value)}")
+            cell = self._dialect.written(column[int(place)].as_py())
+            self._add(cell, f"read as {_number(value)}")
 
     def labels(
         self, column: pa.Array, names: pa.Array | None, categories: int, other: str
@@ -74,7 +75,8 @@ class Remapped:
         for place in np.flatnonzero(~good):
             read = min(max(values[place].item(), low), high)
             read = low if math.isnan(values[place]) else read
-            self._add(column[int(place)].as_py(), f"read as {_number(read)}")
+            cell = self._dialect.written(column[int(place)].as_py())
+            self._add(cell, f"read as {_number(read)}")
 
     def strings(self, column: pa.Array, most: int | None) -> None:
         """Add the cells of a column of strings, which are cut to `most` bytes."""
@@ -106,9 +108,21 @@ class Remapped:
         self._found[key] += 1
 
 
-def report(columns: Sequence[Remapped]) -> str:
-    """Return the output of ``--check``: lines between two warnings."""
-    lines = [line for column in columns for line in column.lines()]
+def report(
+    names: Sequence[str],
+    source: _files.Source,
+    place: _places.Place,
+    add: Callable[[Remapped, pa.Array], None],
+) -> str:
+    """Return the output of ``--check``: lines between two warnings.
+
+    `add` counts the cells of a batch of one of the columns.
+    """
+    columns = {name: Remapped(name, place.form.dialect) for name in names}
+    for batch in source.batches(_ROWS):
+        for name, column in columns.items():
+            add(column, batch.column(name))
+    lines = [line for column in columns.values() for line in column.lines()]
     return "\n".join([WARNING, *lines, "  Nothing was released or written.", WARNING])
 
 
@@ -122,7 +136,7 @@ def _number(value: int | float) -> str:
 
 def _shown(cell: object) -> str:
     if cell is None:
-        return "null (none, too long, or in a row of another length)"
+        return "null (none, too long, of --null, or in a row of another length)"
     if isinstance(cell, bytes):
         cell = cell.decode("utf-8", "replace")
     text = repr(cell)

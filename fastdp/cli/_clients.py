@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 import fastdp
-from fastdp.cli import _cells, _check, _files, _numbers, _reports
+from fastdp.cli import _cells, _check, _dialects, _files, _numbers, _reports
 from fastdp.exceptions import ParameterError
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def clients_of(arguments: argparse.Namespace) -> Clients:
     return kinds.get(kind, _Strings)(description)
 
 
-def names_in(option: str, path: Path) -> tuple[str, ...]:
+def names_in(option: str, path: Path, encoding: str = "utf-8") -> tuple[str, ...]:
     """Return the names in a public file, one a line.
 
     Raises
@@ -165,7 +165,7 @@ def names_in(option: str, path: Path) -> tuple[str, ...]:
     FastDPError
         It cannot be read, or has an empty or repeated name.
     """
-    content = _files.read_text(option, path, _LONGEST)
+    content = _files.read_text(option, path, _LONGEST, encoding)
     return names_of(option, content.removesuffix("\n").split("\n"))
 
 
@@ -198,6 +198,8 @@ class Clients(ABC):
 
     #: Description of the values of a cell that a report does not distinguish.
     neighbors = "whatever they are"
+    #: Whether cells are read as numbers.
+    numeric = False
 
     def __init__(self, description: _reports.Description) -> None:
         self.description = description
@@ -292,6 +294,8 @@ class _Categories(Clients):
 
 
 class _Numbers(Clients):
+    numeric = True
+
     @property
     def parameter(self) -> str:
         low, high = self.facts["bounds"]
@@ -321,6 +325,8 @@ class _Numbers(Clients):
 
 
 class _Vectors(Clients):
+    numeric = True
+
     @property
     def parameter(self) -> str:
         return f"vectors of {self.mechanism.dimension} numbers, of length up to 1"
@@ -383,7 +389,8 @@ class _Strings(Clients):
 def _domain(arguments: argparse.Namespace) -> tuple[tuple[str, ...] | None, int]:
     """Return the names of the categories (None: integers) and their number."""
     if arguments.categories_file is not None:
-        names = names_in("--categories-file", arguments.categories_file)
+        encoding = (_dialects.of_options(arguments) or _dialects.PLAIN).encoding
+        names = names_in("--categories-file", arguments.categories_file, encoding)
     elif arguments.categories is None:
         raise ParameterError(
             "give --categories or --categories-file, or a --mechanism "

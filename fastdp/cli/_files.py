@@ -8,44 +8,29 @@ Messages of readers never reach the user, because they print cells.
 from __future__ import annotations
 
 import contextlib
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
-from urllib.parse import unquote
 
-from fastdp.cli._columns import chosen, plain_batch, plain_schema, require_sound
+from fastdp.cli import _arrow_files
 from fastdp.cli._places import FORMS, Form, Place, constant_messages
-from fastdp.cli._text_files import Joined, TextSink, TextSource
+from fastdp.cli._text_files import TextSink, TextSource
 from fastdp.exceptions import FileError, ParameterError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_MARK = b"\xef\xbb\xbf"
-
-#: Codecs that the Parquet writer accepts, by their names in the metadata.
-_CODECS = ("UNCOMPRESSED", "SNAPPY", "GZIP", "BROTLI", "ZSTD", "LZ4")
-
-#: First bytes of an Arrow file; an Arrow stream does not have them.
-_ARROW = b"ARROW1\0\0"
-
 #: A message lists at most this many names of columns, each cut to this length.
 _MOST_NAMES, _LONGEST_NAME = 20, 40
-
-#: Logs of table formats whose folders also hold outdated files.
-_LOGS = re.compile(r"(^|/)(_delta_log|\.hoodie|metadata/[^/]*\.metadata\.json)(/|$)")
-
-#: Hidden folders and files: they are from failed or unfinished writes.
-_HIDDEN = re.compile(r"(^|/)[._]")
-
-#: Null in a column whose values are in the names of folders.
-_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
 class Source(Protocol):
     """A table that is read once, batch by batch."""
+
+    def __init__(
+        self, place: Place, file: Any, wanted: Sequence[str], numbers: Collection[str]
+    ) -> None: ...
 
     #: Names of all columns.
     names: list[str]
@@ -57,6 +42,8 @@ class Source(Protocol):
     codec: str | None
     #: Whether the file states the types of its columns.
     declared: bool
+    #: What the file says of itself, if it says anything.
+    metadata: Mapping[bytes, bytes] | None
 
     def hint(self) -> str:
         """Return a hint why a column may be missing; "" if there is none."""
@@ -68,6 +55,10 @@ class Source(Protocol):
 class Sink(Protocol):
     """Writes tables of one schema to one file."""
 
+    def __init__(
+        self, path: Path, schema: pa.Schema, form: Form, codec: str | None, escape: bool
+    ) -> None: ...
+
     def write(self, table: pa.Table) -> None:
         """Append `table`."""
 
@@ -75,8 +66,27 @@ class Sink(Protocol):
         """Finish the file."""
 
 
+#: How a file of each kind is opened, its reader and its writer. A new kind of form is
+#: one line here and one in `_places.FORMS`.
+_KINDS: dict[str, tuple[Callable[[Place], Any], type[Source], type[Sink]]] = {
+    "text": (Place.open, TextSource, TextSink),
+    "parquet": (
+        Place.open_anywhere,
+        _arrow_files.ParquetSource,
+        _arrow_files.ParquetSink,
+    ),
+    "feather": (
+        Place.open_indexed,
+        _arrow_files.FeatherSource,
+        _arrow_files.FeatherSink,
+    ),
+}
+
+
 @contextlib.contextmanager
-def open_source(place: Place, wanted: Sequence[tuple[str, str]]) -> Iterator[Source]:
+def open_source(
+    place: Place, wanted: Sequence[tuple[str, str]], numbers: Collection[str] = ()
+) -> Iterator[Source]:
     """Open the table at `place` for the columns in `wanted`.
 
     Parameters
@@ -85,23 +95,31 @@ def open_source(place: Place, wanted: Sequence[tuple[str, str]]) -> Iterator[Sou
         A text file with a header line, a Parquet file or folder, or a Feather file.
     wanted : sequence of (option, name)
         Names of columns and the options that asked for them, for messages.
+    numbers : collection of str
+        Those of them that are read as numbers: in text by the dialect of `place`.
 
     Raises
     ------
     ParameterError
-        A wanted column is missing or not unique.
+        A wanted column is missing or not unique, or the first line of a text file is of
+        another encoding.
     FastDPError
         The file cannot be read.
     """
     names = [name for _, name in wanted]
     with contextlib.ExitStack() as stack:
         with constant_messages(place, f"not a valid {place.form.name} table"):
-            source = _source(place, names, stack)
+            source = _source(place, names, numbers, stack)
         _require_once(source, wanted, place.option)
         yield source
 
 
-def _source(place: Place, wanted: Sequence[str], stack: contextlib.ExitStack) -> Source:
+def _source(
+    place: Place,
+    wanted: Sequence[str],
+    numbers: Collection[str],
+    stack: contextlib.ExitStack,
+) -> Source:
     """Return the source; what it opens is closed by `stack`."""
     folder = _folder(place)
     if folder is not None:
@@ -110,15 +128,10 @@ def _source(place: Place, wanted: Sequence[str], stack: contextlib.ExitStack) ->
                 f"{place.option} must be a file to be read as "
                 f"{place.form.name}, but {place} is a folder"
             )
-        return _ParquetFolder(place, folder, wanted)
-    if place.form.kind == "parquet":
-        source = _ParquetSource(place, place.open_anywhere(), wanted)
-        return stack.enter_context(contextlib.closing(source))
-    opened = place.open() if place.form.text else place.open_indexed()
-    file = stack.enter_context(contextlib.closing(opened))
-    if place.form.text:
-        return TextSource(place, file, wanted)
-    return _FeatherSource(place, file, wanted)
+        return _arrow_files.ParquetFolder(place, folder, wanted)
+    opened, reader, _ = _KINDS[place.form.kind]
+    file = stack.enter_context(contextlib.closing(opened(place)))
+    return reader(place, file, wanted, numbers)
 
 
 def _folder(place: Place) -> tuple[Any, str] | None:
@@ -136,31 +149,6 @@ def _folder(place: Place) -> tuple[Any, str] | None:
     return (system, path) if is_folder else None
 
 
-def _listed(place: Place, folder: tuple[Any, str]) -> list[str]:
-    """Return the names of the Parquet files below a folder, sorted."""
-    from pyarrow import fs
-
-    system, top = folder
-    found = system.get_file_info(fs.FileSelector(top, recursive=True))
-    start = len(top.rstrip("/")) + 1
-    below = [file.path[start:] for file in found if file.is_file]
-    if any(_LOGS.search(name) for name in below):
-        raise ParameterError(
-            f"{place.option} must not be a Delta, Iceberg or Hudi table, whose folder "
-            f"holds removed rows too: write one version of it to Parquet, got {place}"
-        )
-    names = sorted(
-        name
-        for name in below
-        if name.lower().endswith(".parquet") and not _HIDDEN.search(name)
-    )
-    if not names:
-        raise ParameterError(
-            f"{place.option} must have files that end in .parquet, but {place} has none"
-        )
-    return names
-
-
 def parts(place: Place) -> list[Place]:
     """Return the Parquet files of a folder, or the one file that `place` is.
 
@@ -174,26 +162,30 @@ def parts(place: Place) -> list[Place]:
         if folder is None:
             return [place]
         top = replace(place, given=place.given.rstrip("/"), form=FORMS["parquet"])
-        return [top.beside(f"/{name}") for name in _listed(place, folder)]
+        return [top.beside(f"/{name}") for name in _arrow_files.listed(place, folder)]
 
 
-def read_text(argument: str, path: Path | Place, limit: int) -> str:
-    """Return a small UTF-8 file as text, without a byte order mark.
+def read_text(
+    argument: str, path: Path | Place, limit: int, encoding: str = "utf-8"
+) -> str:
+    """Return a small file as text, without a byte order mark.
 
     Raises
     ------
     FastDPError
-        The file cannot be read, is longer than `limit` bytes or is not UTF-8; its
-        content is not shown.
+        The file cannot be read, is longer than `limit` bytes or is not in this
+        encoding; its content is not shown.
     """
     with constant_messages(path), _opened(path) as file:
         content: bytes = file.read(limit + 1)
     if len(content) > limit:
         raise FileError(f"{argument} must have at most {limit} bytes, got {path}")
     try:
-        return content.removeprefix(_MARK).decode()
+        return content.decode(encoding).removeprefix("\ufeff")
     except UnicodeDecodeError:
-        raise FileError(f"{argument} must be UTF-8 text, got {path}") from None
+        raise FileError(
+            f"{argument} must be {encoding.upper()} text, got {path}"
+        ) from None
 
 
 def _opened(path: Path | Place) -> Any:
@@ -208,15 +200,11 @@ def read_metadata(place: Place) -> dict[bytes, bytes]:
     FastDPError
         The file cannot be read.
     """
-    from pyarrow import parquet
-
-    with constant_messages(place, f"not a valid {place.form.name} table"):
-        if place.form.kind == "parquet":
-            metadata = parquet.read_schema(place.open_anywhere()).metadata
-        else:
-            with contextlib.closing(place.open_indexed()) as file:
-                metadata = _FeatherSource(place, file, ()).metadata
-        return dict(metadata or {})
+    with (
+        constant_messages(place, f"not a valid {place.form.name} table"),
+        contextlib.ExitStack() as stack,
+    ):
+        return dict(_source(place, (), (), stack).metadata or {})
 
 
 def grouped(
@@ -279,173 +267,6 @@ def _listed_names(names: Sequence[str]) -> str:
     return f"{shown} and {more} more" if more > 0 else shown or "no column"
 
 
-class _Declared:
-    """Base of sources that state names and types."""
-
-    declared = True
-
-    def hint(self) -> str:
-        return ""
-
-
-class _ParquetSource(_Declared):
-    """A Parquet file, read page by page: a row group may be larger than memory."""
-
-    def __init__(self, place: Place, file: Any, wanted: Sequence[str]) -> None:
-        from pyarrow import parquet
-
-        self._place = place
-        self._file = parquet.ParquetFile(file, buffer_size=1 << 20, pre_buffer=False)
-        schema = self._file.schema_arrow
-        self.names: list[str] = schema.names
-        self.schema = plain_schema(chosen(schema, wanted))
-        self.rows: int | None = self._file.metadata.num_rows
-        self.codec = self._first_codec()
-
-    def _first_codec(self) -> str | None:
-        metadata = self._file.metadata
-        if metadata.num_row_groups == 0 or not self.schema.names:
-            return None
-        group = metadata.row_group(0)
-        paths = [group.column(i).path_in_schema for i in range(group.num_columns)]
-        name = self.schema.names[0]
-        codec: str = group.column(paths.index(name) if name in paths else 0).compression
-        # Use the default in place of a codec that can be read but not written.
-        return codec if codec in _CODECS else None
-
-    def batches(self, size: int) -> Iterator[pa.RecordBatch]:
-        names = self.schema.names
-        with constant_messages(self._place, "not a valid parquet table"):
-            yield from (
-                plain_batch(batch.select(names), self.schema)
-                for batch in self._file.iter_batches(batch_size=size, columns=names)
-            )
-
-    def close(self) -> None:
-        self._file.close(force=True)
-
-
-class _ParquetFolder(_Declared):
-    """The Parquet files below a folder, in the order of their names.
-
-    A column in the names of folders ("clinic=North/part-0.parquet") is text. All files
-    must have the wanted columns with the same types, because a conversion could fail
-    depending on values.
-    """
-
-    def __init__(
-        self, place: Place, folder: tuple[Any, str], wanted: Sequence[str]
-    ) -> None:
-        self._place, self._wanted = place, wanted
-        self._system, top = folder
-        self._top = top.rstrip("/")
-        self._files = _listed(place, folder)
-        self.rows: int | None = 0
-        for place_of, name in enumerate(self._files):
-            with contextlib.closing(self._open(name)) as part:
-                names = [*part.names, *self._folders(name)]
-                schema = self._schema(part, name)
-                self.rows += part.rows or 0
-                if place_of == 0:
-                    self.names, self.schema, self.codec = names, schema, part.codec
-                elif not schema.equals(self.schema):
-                    raise ParameterError(
-                        f"{place.option} must have the same columns and "
-                        f"types in all files, but {name} differs from "
-                        f"{self._files[0]}"
-                    )
-
-    def _open(self, name: str) -> _ParquetSource:
-        file = self._system.open_input_file(f"{self._top}/{name}")
-        return _ParquetSource(self._place, file, self._wanted)
-
-    def _folders(self, name: str) -> dict[str, str | None]:
-        """Return the columns in the names of folders."""
-        pairs = [part.partition("=") for part in name.split("/")[:-1] if "=" in part]
-        return {
-            unquote(key): None if value == _NULL else unquote(value)
-            for key, _, value in pairs
-        }
-
-    def _schema(self, part: _ParquetSource, name: str) -> pa.Schema:
-        import pyarrow as pa
-
-        fields = list(part.schema)
-        for key in self._folders(name):
-            if key in self._wanted:
-                fields.append(pa.field(key, pa.string()))
-        return pa.schema(fields)
-
-    def batches(self, size: int) -> Iterator[pa.RecordBatch]:
-        """Yield the batches of one file after the other."""
-        import pyarrow as pa
-
-        for name in self._files:
-            with constant_messages(self._place, "not a valid parquet table"):
-                part = self._open(name)
-            constants = self._folders(name)
-            with contextlib.closing(part):
-                for batch in part.batches(size):
-                    columns = [
-                        batch.column(field.name)
-                        if field.name in batch.schema.names
-                        else pa.repeat(
-                            pa.scalar(constants[field.name], pa.string()),
-                            batch.num_rows,
-                        )
-                        for field in self.schema
-                    ]
-                    yield pa.record_batch(columns, schema=self.schema)
-
-
-class _FeatherSource(_Declared):
-    """A Feather or Arrow file, read by its index, or an Arrow stream.
-
-    From a pipe, a file is read as the stream that most writers put inside it.
-    """
-
-    rows: int | None = None
-    codec: str | None = None
-
-    def __init__(self, place: Place, file: Any, wanted: Sequence[str]) -> None:
-        import pyarrow as pa
-        from pyarrow import ipc
-
-        self._place = place
-        head = file.read(len(_ARROW))
-        indexed = head == _ARROW and file.seekable()
-        if indexed:
-            file.seek(0)
-            whole = ipc.open_file(pa.PythonFile(file, mode="r")).schema
-        else:
-            rest = Joined(b"" if head == _ARROW else head, file)
-            message = ipc.read_message(pa.PythonFile(rest, mode="r"))
-            whole = ipc.read_schema(message)
-        self.metadata = whole.metadata
-        self.names: list[str] = whole.names
-        self.schema = plain_schema(chosen(whole, wanted))
-        places = [i for i, name in enumerate(whole.names) if name in wanted]
-        options = ipc.IpcReadOptions(included_fields=places, use_threads=False)
-        if indexed:
-            file.seek(0)
-            reader = ipc.open_file(pa.PythonFile(file, mode="r"), options=options)
-            self._batches = map(reader.get_batch, range(reader.num_record_batches))
-        else:
-            again = Joined(message.serialize().to_pybytes(), rest)
-            stream = pa.PythonFile(again, mode="r")
-            self._batches = iter(ipc.open_stream(stream, options=options))
-
-    def batches(self, size: int) -> Iterator[pa.RecordBatch]:
-        """Yield the file's own batches; `size` is ignored."""
-        del size
-        problem = f"not a valid {self._place.form.name} table"
-        with constant_messages(self._place, problem):
-            for batch in self._batches:
-                for column in batch.columns:
-                    require_sound(column)
-                yield plain_batch(batch, self.schema)
-
-
 def with_metadata(schema: pa.Schema, metadata: Mapping[str, str]) -> pa.Schema:
     """Return the schema with more of its own metadata."""
     if not metadata:
@@ -463,39 +284,4 @@ def open_sink(
     escape: bool = False,
 ) -> Sink:
     """Return the writer of a form to `path`; `escape` makes formulas plain text."""
-    if form.text:
-        return TextSink(path, schema, form, escape=escape)
-    if form.kind == "parquet":
-        return _ParquetSink(path, schema, codec or "SNAPPY")
-    return _FeatherSink(path, schema)
-
-
-class _ParquetSink:
-    """Writes each table as one row group, with the codec of the input."""
-
-    def __init__(self, path: Path, schema: pa.Schema, codec: str) -> None:
-        from pyarrow import parquet
-
-        compression = codec.replace("UNCOMPRESSED", "NONE")
-        self._writer = parquet.ParquetWriter(path, schema, compression=compression)
-
-    def write(self, table: pa.Table) -> None:
-        self._writer.write_table(table, row_group_size=max(1, table.num_rows))
-
-    def close(self) -> None:
-        self._writer.close()
-
-
-class _FeatherSink:
-    """Writes each table as one batch, without compression."""
-
-    def __init__(self, path: Path, schema: pa.Schema) -> None:
-        from pyarrow import ipc
-
-        self._writer = ipc.new_file(path, schema)
-
-    def write(self, table: pa.Table) -> None:
-        self._writer.write_table(table, max_chunksize=max(1, table.num_rows))
-
-    def close(self) -> None:
-        self._writer.close()
+    return _KINDS[form.kind][2](path, schema, form, codec, escape)

@@ -6,15 +6,11 @@ import argparse
 import contextlib
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-from fastdp.cli import _common, _outputs, _places
+from fastdp.cli import _common, _places
 from fastdp.exceptions import ParameterError
-
-if TYPE_CHECKING:
-    from fastdp.cli._tables import Statement, Tables
 
 #: Suffix of the file with the receipts of a text output.
 BESIDE = ".receipts.json"
@@ -53,7 +49,7 @@ def require_options(arguments: argparse.Namespace, output: _places.Place) -> boo
     given = (arguments.ledger, arguments.budgets, arguments.label)
     if any(given) and not all(given):
         raise ParameterError("--ledger, --budget and --label must be given together")
-    if arguments.ledger:
+    if arguments.ledger and arguments.output is not None:
         output.local("with --ledger, which puts it in place once")
     return bool(arguments.ledger)
 
@@ -86,62 +82,6 @@ def opened(location: str, written: Sequence[_places.Place]) -> Iterator[Any]:
             for place in written:
                 _places.require_other(place, *own)
         yield book
-
-
-def written_once(
-    arguments: argparse.Namespace,
-    tables: Tables,
-    statement: Statement,
-    event: Any,
-    facts: Mapping[str, str | int],
-    write: Callable[[Path, Mapping[str, str]], int],
-) -> int | None:
-    """Write the output by the ledger; return its rows, or None if it was stored before.
-
-    `write` gets a path and the metadata for the file. The receipts of a text file are
-    in a file next to it. The statement is not part of `facts`, so that another version
-    of this package can finish the release.
-    """
-    rows = 0
-    path = tables.output.local("with --ledger")
-    with _note(tables, statement) as note:
-
-        def draw(staged: Path, receipts: str) -> None:
-            nonlocal rows
-            rows = write(staged, {RECEIPTS: receipts})
-            if note is not None:
-                note.path.unlink(missing_ok=True)  # it describes another release
-
-        with opened(arguments.ledger, tables.written) as book:
-            answer = book.write(
-                path,
-                draw,
-                event=event,
-                label=arguments.label,
-                budgets=arguments.budgets,
-                facts=facts,
-            )
-        if note is not None:
-            note.wanted = not (answer.replayed and note.path.exists())
-    if tables.output.form.text:
-        beside = path.with_name(path.name + BESIDE)
-        with _outputs.AtomicOutput(beside) as temporary:
-            temporary.write_text(answer.receipts_json + "\n")
-    return None if answer.replayed else rows
-
-
-@contextlib.contextmanager
-def _note(
-    tables: Tables, statement: Statement
-) -> Iterator[_outputs.AtomicOutput | None]:
-    """Open the statement's side file, so that a failure stops before the charge."""
-    if tables.metadata is None:
-        yield None
-        return
-    note = _outputs.AtomicOutput(tables.metadata)
-    with note as temporary:
-        temporary.write_text(statement.to_json(), encoding="utf-8")
-        yield note
 
 
 def tell_replayed(arguments: argparse.Namespace) -> None:

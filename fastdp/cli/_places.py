@@ -20,11 +20,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 from urllib.parse import unquote, urlsplit
 
-from fastdp.exceptions import (
-    FastDPError,
-    FileError,
-    ParameterError,
-)
+from fastdp.cli._dialects import PLAIN, Dialect
+from fastdp.exceptions import FastDPError, FileError, ParameterError
 
 STANDARD = "-"
 
@@ -43,6 +40,7 @@ class Form:
     kind: str
     delimiter: str = ","
     gzip: bool = False
+    dialect: Dialect = PLAIN
 
     @property
     def text(self) -> bool:
@@ -102,6 +100,15 @@ class Place:
                 f"{self.option} must be a file on this machine {why}, got {self}"
             )
         return path
+
+    def spoken(self, dialect: Dialect | None) -> Place:
+        """Return the place with the dialect of its text, if it has text."""
+        if dialect is None or not self.form.text:
+            return self
+        delimiter = dialect.delimiter or self.form.delimiter
+        return replace(
+            self, form=replace(self.form, delimiter=delimiter, dialect=dialect)
+        )
 
     def __str__(self) -> str:
         """Return the place as it was given, without parts that may be secret."""
@@ -193,9 +200,9 @@ class Place:
         ParameterError
             It is a pipe.
         """
-        if self.standard:
-            import pyarrow as pa
+        import pyarrow as pa
 
+        if self.standard:
             if not sys.stdin.seekable():
                 raise ParameterError(
                     f"{self.option} must be a file to be read as {self.form.name}, "
@@ -203,7 +210,7 @@ class Place:
                 )
             return pa.PythonFile(_Kept(sys.stdin.buffer), mode="r")
         if self.path is not None:
-            return self.path
+            return pa.OSFile(str(self.path), "r")
         system, name = self.remote
         return system.open_input_file(name)
 

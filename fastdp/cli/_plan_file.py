@@ -19,7 +19,7 @@ from typing import Any
 
 import fastdp
 from fastdp import _validate
-from fastdp.cli import _files, _ledgered, _places
+from fastdp.cli import _dialects, _files, _ledgered, _places
 from fastdp.cli._numbers import number
 from fastdp.exceptions import CalibrationError, DTypeError, ParameterError
 
@@ -28,7 +28,7 @@ _WHOLE = ("ledger", "budgets", "label", "tables")
 
 #: Keys of a table in addition to the parameters of `fastdp.Plan`; those of the output
 #: may not be shared by tables.
-_OF_FILES = ("source", "source_format", "level", "escape_formulas")
+_OF_FILES = ("source", "source_format", "csv", "level", "escape_formulas")
 _OUTPUT = ("output", "output_format")
 
 #: Budget keys: each table must have its own; they may not be shared.
@@ -206,17 +206,22 @@ class _File:
             if name not in both:
                 raise self._error(f"{at}.{name}", "must be given: the name of a file")
         grouped = bool(both.get("by"))
+        form = both.get("source_format"), words.get("output_format")
+        dialect = self._dialect(at if "csv" in words else "", both.get("csv"))
         asked = {name: both[name] for name in of_plan if name in both}
         asked["unit"] = self._unit(at, asked.get("unit"), grouped, "unit" in words)
         if not grouped and "keys" not in words:
             asked.pop("keys", None)
+        source = self._place("source", both["source"], form[0]).spoken(dialect)
         keys = None
         if isinstance(asked.get("keys"), str):
-            keys = self._place("keys", asked.pop("keys"))
+            keys = self._place("keys", asked.pop("keys")).spoken(dialect)
+        if "csv" in words:
+            texts = [place.form.text for place in (source, keys) if place is not None]
+            _dialects.require_text(dialect, texts, "source or keys")
         escape = both.get("escape_formulas", False)
         if not isinstance(escape, bool):
             raise self._error(f"{at}.escape_formulas", "must be true or false")
-        form = both.get("source_format"), words.get("output_format")
         output = self._place(f"{at}.output", both["output"], form[1])
         output.local("of a plan: all outputs are put in place together")
         if escape and not output.form.text:
@@ -230,11 +235,21 @@ class _File:
             f"{self._name}: {at}",
             asked,
             keys,
-            self._place("source", both["source"], form[0]),
+            source,
             output,
             level,
             escape,
         )
+
+    def _dialect(self, at: str, given: Any) -> _dialects.Dialect | None:
+        """Return the dialect of text tables."""
+        if given is None:
+            return None
+        key = f"{at}.csv" if at else "csv"
+        if not isinstance(given, dict):
+            raise self._error(key, 'must be a table, such as { encoding = "latin-1" }')
+        self._require_known(key, given, list(_dialects.WORDS))
+        return _dialects.dialect(given, f"{self._name}: {key}.{{}}")
 
     def _unit(self, at: str, unit: Any, grouped: bool, own: bool) -> Any:
         """Return a unit; the groups of a shared unit apply to tables with `by`."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import fastdp
-from fastdp.cli import _common, _files, _ledgered, _outputs, _places
+from fastdp.cli import _common, _dialects, _files, _ledgered, _outputs, _places
 from fastdp.exceptions import ParameterError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ METADATA = "fastdp.release"
 FORMAT = "fastdp release"
 VERSION = 1
 
-INPUT_HELP = "table to read: a file, a folder of Parquet files, a URI, or - for stdin"
+_INPUT_HELP = "table to read: a file, a folder of Parquet files, a URI, or - for stdin"
 _OUTPUT_HELP = "table to write: a file, a URI, or - for stdout; whole or not at all"
 
 _ESCAPE = "in CSV and TSV, put ' before text that a spreadsheet would run"
@@ -38,10 +38,10 @@ docs/tables.md says more.
 """
 
 
-def add_options(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
+def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the output, of forms and of statements."""
     add = parser.add_argument
-    add("-o", "--output", metavar="OUTPUT", required=required, help=_OUTPUT_HELP)
+    add("-o", "--output", metavar="OUTPUT", help=_OUTPUT_HELP)
     for name in ("input", "output"):
         add(
             f"--{name}-format",
@@ -55,6 +55,13 @@ def add_options(parser: argparse.ArgumentParser, *, required: bool = True) -> No
         help="write the statement as JSON, too; Parquet and Feather always carry it",
     )
     add("--json", action="store_true", help="print the statement as JSON, on stdout")
+
+
+def add_input(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
+    """Add the input, and the options of its dialect."""
+    nargs = None if required else "?"
+    parser.add_argument("input", metavar="INPUT", nargs=nargs, help=_INPUT_HELP)
+    _dialects.add_options(parser)
 
 
 def add_escape(parser: argparse.ArgumentParser) -> None:
@@ -106,6 +113,20 @@ class Statement:
         return json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n"
 
 
+class Copier(Protocol):
+    """Releases the rows of a source into a sink."""
+
+    schema: pa.Schema
+
+    def copy(
+        self,
+        source: _files.Source,
+        sink: _files.Sink,
+        advance: Callable[[int], object],
+    ) -> int:
+        """Release all rows, tell `advance` how many at a time, return their number."""
+
+
 @dataclass(frozen=True)
 class Tables:
     """The table that a command reads, and the files that it writes."""
@@ -118,6 +139,7 @@ class Tables:
     escape: bool
     #: All paths that the command writes.
     written: tuple[_places.Place, ...]
+    ledgered: bool = False
 
     @classmethod
     def of(
@@ -142,9 +164,13 @@ class Tables:
             A name or a form is refused, two paths are one file, or two options do
             not go together.
         """
+        dialect = _dialects.of_options(arguments)
         source = _places.table("INPUT", arguments.input, arguments.input_format)
-        output = _places.table("--output", arguments.output, arguments.output_format)
-        if arguments.json and output.standard:
+        source = source.spoken(dialect)
+        texts = [place.form.text for place in (source, *read)]
+        _dialects.require_text(dialect, texts, "INPUT")
+        output = cls._output(arguments)
+        if arguments.json and arguments.output == _places.STANDARD:
             raise ParameterError(
                 "--json must be left out if --output is standard output: "
                 "write the statement by --metadata FILE"
@@ -157,11 +183,25 @@ class Tables:
             written += [output.beside(end) for end in ends if end]
         ledger = _ledgered.files("--ledger", arguments.ledger)
         _places.require_different(written, [source, *read, *ledger])
+        ledgered = _ledgered.require_options(arguments, output)
         escape = cls._escapes(arguments, output)
-        return cls(source, output, note, arguments.json, escape, tuple(written))
+        return cls(
+            source, output, note, arguments.json, escape, tuple(written), ledgered
+        )
+
+    @staticmethod
+    def _output(arguments: argparse.Namespace) -> _places.Place:
+        given = arguments.output
+        if given is not None:
+            return _places.table("--output", given, arguments.output_format)
+        if any(getattr(arguments, word, False) for word in ("check", "dry_run", "sql")):
+            return _places.Place("--output", _places.STANDARD, _places.FORMS["parquet"])
+        raise ParameterError("--output must be given: the table to write")
 
     @staticmethod
     def _escapes(arguments: argparse.Namespace, output: _places.Place) -> bool:
+        if arguments.output is None:
+            return False
         escape = getattr(arguments, "escape_formulas", False)
         if escape and not (output.form.text and getattr(arguments, "keep", True)):
             raise ParameterError(
@@ -212,6 +252,85 @@ class Tables:
                 # the next steps fail.
                 for place, _ in sides if together is None else ():
                     place.remove()
+
+    def release(
+        self,
+        arguments: argparse.Namespace,
+        statement: Statement,
+        source: _files.Source,
+        made: Copier,
+        terms: Mapping[str, str | int],
+        sides: Sequence[tuple[_places.Place, str]] = (),
+    ) -> None:
+        """Release the rows of `source` by `made`, through the ledger if there is one.
+
+        `terms` are what a ledger compares if the label is used again. `sides` are files
+        next to an output without a ledger, with their text.
+        """
+
+        def write(path: Path, metadata: Mapping[str, str]) -> int:
+            schema = self.described(made.schema, statement, metadata)
+            sink = self.open_sink(path, schema, source.codec)
+            with contextlib.closing(sink), _common.progress(source.rows) as advance:
+                return made.copy(source, sink, advance)
+
+        rows: int | None
+        if self.ledgered:
+            rows = self._written_once(arguments, statement, terms, write)
+        else:
+            with self.outputs(statement, sides) as temporary:
+                rows = write(temporary, {})
+        self.say(statement, rows, arguments)
+
+    def _written_once(
+        self,
+        arguments: argparse.Namespace,
+        statement: Statement,
+        terms: Mapping[str, str | int],
+        write: Callable[[Path, Mapping[str, str]], int],
+    ) -> int | None:
+        """Write the output by the ledger; return its rows, or None if it was stored.
+
+        The receipts of a text file are in a file next to it. The statement is not part
+        of `terms`, so that another version of this package can finish the release.
+        """
+        rows = 0
+        path = self.output.local("with --ledger")
+        with self._note(statement) as note:
+
+            def draw(staged: Path, receipts: str) -> None:
+                nonlocal rows
+                rows = write(staged, {_ledgered.RECEIPTS: receipts})
+                if note is not None:
+                    note.path.unlink(missing_ok=True)  # it describes another release
+
+            with _ledgered.opened(arguments.ledger, self.written) as book:
+                answer = book.write(
+                    path,
+                    draw,
+                    event=statement.mechanism.event(),
+                    label=arguments.label,
+                    budgets=arguments.budgets,
+                    facts=terms,
+                )
+            if note is not None:
+                note.wanted = not (answer.replayed and note.path.exists())
+        if self.output.form.text:
+            beside = path.with_name(path.name + _ledgered.BESIDE)
+            with _outputs.AtomicOutput(beside) as temporary:
+                temporary.write_text(answer.receipts_json + "\n")
+        return None if answer.replayed else rows
+
+    @contextlib.contextmanager
+    def _note(self, statement: Statement) -> Iterator[_outputs.AtomicOutput | None]:
+        """Open the statement's side file, so that a failure stops before the charge."""
+        if self.metadata is None:
+            yield None
+            return
+        note = _outputs.AtomicOutput(self.metadata)
+        with note as temporary:
+            temporary.write_text(statement.to_json(), encoding="utf-8")
+            yield note
 
     def say(
         self, statement: Statement, rows: int | None, arguments: argparse.Namespace

@@ -6,13 +6,14 @@ import gzip
 import io
 import re
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import numpy as np
 
 from fastdp.cli import _rows
+from fastdp.cli._dialects import Decoded
 from fastdp.cli._places import Form, Place, constant_messages
 from fastdp.exceptions import ParameterError
 
@@ -26,6 +27,7 @@ _BLOCK_BYTES = 8 << 20
 _HINT_BYTES = 1 << 16
 
 _MARK = b"\xef\xbb\xbf"
+_MARKS = {_MARK: "utf-8", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 
 #: Spreadsheets run cells that start with these: ASCII, and full-width forms.
 _FORMULA = r"^( *[=+\-@]|[\t\r\n])"
@@ -47,19 +49,32 @@ class TextSource:
     declared = False
     rows: int | None = None
     codec: str | None = None
+    metadata: Mapping[bytes, bytes] | None = None
 
-    def __init__(self, place: Place, file: BinaryIO, wanted: Sequence[str]) -> None:
+    def __init__(
+        self,
+        place: Place,
+        file: BinaryIO,
+        wanted: Sequence[str],
+        numbers: Collection[str],
+    ) -> None:
         import pyarrow as pa
 
-        self._place = place
-        self._delimiter = place.form.delimiter
-        self._shown = "\\t" if self._delimiter == "\t" else self._delimiter
+        self._place, self._numbers = place, numbers
+        self._delimiter, self._dialect = place.form.delimiter, place.form.dialect
         # Numbers of malformed rows; the header is row 1. Their text is not kept.
         self._malformed: deque[int] = deque()
         if place.form.gzip:
             file = cast(BinaryIO, gzip.GzipFile(fileobj=file, mode="rb"))
+        if self._dialect.encoding != "utf-8":
+            start = file.read(len(_MARK))
+            self._require_mark(start)
+            joined = Joined(start, file)
+            file = cast(BinaryIO, Decoded(joined, self._dialect.encoding))
         # A byte order mark is not part of the first name.
         head = file.read(_BLOCK_BYTES // 2)
+        if self._dialect.encoding == "utf-8":
+            self._require_mark(head)
         whole = len(head) < _BLOCK_BYTES // 2
         head = head.removeprefix(_MARK)
         if whole and head and not re.search(rb"[\r\n]", head):
@@ -67,9 +82,7 @@ class TextSource:
         self._head = head[:_HINT_BYTES]
         columns = self._names(head)
         #: Names of all columns as users write them; the parser sees them as Latin-1.
-        self.names = [
-            name.encode("latin-1").decode("utf-8", "replace") for name in columns
-        ]
+        self.names = [self._name(column) for column in columns]
         asked = set(wanted)
         chosen = [
             pair for pair in zip(self.names, columns, strict=True) if pair[0] in asked
@@ -98,17 +111,33 @@ class TextSource:
 
     def hint(self) -> str:
         """Return what may be wrong with the first line, without showing it."""
-        if self._head[:2] in (b"\xff\xfe", b"\xfe\xff"):
-            return ": it is UTF-16, save it as UTF-8"
         line = re.split(rb"[\r\n]", self._head)[0]
-        if not _is_utf8(line):
-            return ", and this one is not UTF-8: save it as UTF-8"
-        others = {b"\t": "tabs: state --input-format tsv", b";": "';'", b",": "','"}
-        for sign, name in others.items():
+        option = self._dialect.said("delimiter")
+        for sign, name in ((b"\t", "tab"), (b";", "';'"), (b"|", "'|'"), (b",", "','")):
             if len(self.names) == 1 and sign in line:
-                form = "" if sign == b"\t" else ": write it with ',' or tabs"
-                return f", and this one has no '{self._shown}' but {name}{form}"
+                return f", and here it has one name with {name}: state {option} {name}"
         return ""
+
+    def _name(self, column: str) -> str:
+        try:
+            return column.encode("latin-1").decode()
+        except UnicodeDecodeError:
+            said = self._dialect.said("encoding")
+            raise ParameterError(
+                f"{said} must be that of {self._place.option}, whose first line is not "
+                f"{self._dialect.encoding}: latin-1 and cp1252 are common"
+            ) from None
+
+    def _require_mark(self, start: bytes) -> None:
+        """Refuse another encoding than the one that the mark of a file says."""
+        for mark, name in _MARKS.items():
+            stated = self._dialect.encoding
+            if start.startswith(mark) and not stated.startswith(name):
+                said = self._dialect.said("encoding")
+                raise ParameterError(
+                    f"{said} must be {name} for {self._place.option}, whose first "
+                    f"bytes are the mark of {name}, got {stated}"
+                )
 
     def _names(self, head: bytes) -> list[str]:
         """Return the names of the columns, as the parser sees them."""
@@ -156,7 +185,10 @@ class TextSource:
         number = 1  # number of the last row that was yielded; the header is row 1
         with constant_messages(self._place):
             for batch in self._reader:
-                cells = [self._readable(column) for column in batch.columns]
+                cells = [
+                    self._readable(batch.column(place), field.name)
+                    for place, field in enumerate(self.schema)
+                ]
                 whole = pa.record_batch(cells, schema=self.schema)
                 whole, number = self._with_malformed(whole, number)
                 yield whole
@@ -165,16 +197,16 @@ class TextSource:
             self._malformed.clear()
             yield pa.record_batch([nulls] * len(self.schema), schema=self.schema)
 
-    def _readable(self, cells: pa.Array) -> pa.Array:
+    def _readable(self, cells: pa.Array, name: str) -> pa.Array:
         """Return the bytes of cells; cells that are too long become null."""
         import pyarrow as pa
         from pyarrow import compute
 
         cells = _original_bytes(cells)
         long = compute.greater(compute.binary_length(cells), self.longest_cell)
-        if not compute.any(long).as_py():
-            return cells
-        return compute.if_else(long, pa.scalar(None, pa.binary()), cells)
+        if compute.any(long).as_py():
+            cells = compute.if_else(long, pa.scalar(None, pa.binary()), cells)
+        return self._dialect.plain(cells, number=name in self._numbers)
 
     def _with_malformed(
         self, batch: pa.RecordBatch, number: int
@@ -242,10 +274,11 @@ class TextSink:
     """
 
     def __init__(
-        self, path: Path, schema: pa.Schema, form: Form, *, escape: bool = False
+        self, path: Path, schema: pa.Schema, form: Form, codec: str | None, escape: bool
     ) -> None:
         import pyarrow as pa
 
+        del codec
         for field in schema:
             _require_writable(field, form)
         self._delimiter, self._escape = form.delimiter, escape
@@ -351,11 +384,3 @@ def _escaped(cells: pa.Array) -> pa.Array:
         join(_constant(b"'"), cells, _constant(b"")),
         cells,
     )
-
-
-def _is_utf8(line: bytes) -> bool:
-    try:
-        line.decode()
-    except UnicodeDecodeError:
-        return False
-    return True

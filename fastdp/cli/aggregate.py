@@ -8,21 +8,21 @@ from __future__ import annotations
 import argparse
 import contextlib
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import fastdp
 from fastdp import _spill
 from fastdp.cli import (
-    _cells,
     _check,
     _common,
-    _files,
+    _dialects,
     _ledgered,
     _outputs,
     _places,
     _plan_file,
+    _records,
     _statements,
     _tables,
     ledger,
@@ -31,14 +31,12 @@ from fastdp.cli._numbers import number
 from fastdp.exceptions import ParameterError
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from fastdp.tables import Plan, Release
 
 _STATISTICS = ("sum", "mean", "variance", "std", "median")
 
-#: Read this many rows of a text file at a time.
-_ROWS = 1 << 17
+#: Options NAME=NUMBER,NUMBER: statistics, and what those of other columns need.
+_NUMBERS = ("quantiles", "histogram", "bounds")
 
 _DESCRIPTION = """\
 Count records, and take sums, means, variances and quantiles of columns, by groups,
@@ -75,7 +73,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         epilog=_tables.EPILOG + _EPILOG,
     )
     add = parser.add_argument
-    add("input", metavar="INPUT", nargs="?", help=_tables.INPUT_HELP)
+    _tables.add_input(parser, required=False)
     add("--plan", metavar="FILE", help="TOML that describes tables, instead of options")
     add(
         "--set",
@@ -104,22 +102,19 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     for what in _STATISTICS:
         name = {"std": "standard deviation"}.get(what, what)
         add(f"--{what}", **several, help=f"columns whose {name} is released")
-    add(
-        "--quantiles",
-        metavar="NAME=Q,Q",
-        action="append",
-        default=[],
-        type=_quantiles,
-        help="quantiles of a column, as in cost=0.25,0.75; once for each column",
-    )
-    add(
-        "--bounds",
-        metavar="NAME=LOW,HIGH",
-        action="append",
-        default=[],
-        type=_bounds,
-        help="public bounds of such a column; once for each",
-    )
+    for name, numbers, text in (
+        ("quantiles", "Q,Q", "quantiles of a column, as in cost=0.25,0.75"),
+        ("histogram", "EDGE,EDGE,EDGE", "records between edges, as in age=0,18,65"),
+        ("bounds", "LOW,HIGH", "public bounds of a column, not for --histogram"),
+    ):
+        add(
+            f"--{name}",
+            metavar=f"NAME={numbers}",
+            action="append",
+            default=[],
+            type=_numbers_of,
+            help=f"{text}; once for each column",
+        )
     add("--keys", metavar="FILE", help="table of the public groups, all to be shown")
     add("--epsilon", metavar="E", type=number, help="budget, with Laplace noise")
     add("--rho", metavar="R", type=number, help="budget, with Gaussian noise")
@@ -152,26 +147,18 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     add("--check", action="store_true", help=_CHECK_HELP)
     add("--sql", action="store_true", help="print the group-by and read no record")
     add("--memory", metavar="SIZE", help='what may be used before it spills: "4GB"')
-    _tables.add_options(parser, required=False)
+    _tables.add_options(parser)
     _tables.add_escape(parser)
     _ledgered.add_options(parser)
     usual = {action.dest: action.default for action in parser._actions}
     parser.set_defaults(run=functools.partial(run, usual=usual))
 
 
-def _bounds(text: str) -> tuple[str, tuple[Any, Any]]:
-    name, equals, ends = text.rpartition("=")
-    low, comma, high = ends.partition(",")
-    if not name or not equals or not comma:
-        raise argparse.ArgumentTypeError(f"must be NAME=LOW,HIGH, got {text!r}")
-    return name, (number(low), number(high))
-
-
-def _quantiles(text: str) -> tuple[str, list[Any]]:
+def _numbers_of(text: str) -> tuple[str, tuple[Any, ...]]:
     name, equals, listed = text.rpartition("=")
     if not name or not equals:
-        raise argparse.ArgumentTypeError(f"must be NAME=Q,Q, got {text!r}")
-    return name, [number(q) for q in listed.split(",")]
+        raise argparse.ArgumentTypeError(f"must be NAME=NUMBER,NUMBER, got {text!r}")
+    return name, tuple(number(part) for part in listed.split(","))
 
 
 def run(arguments: argparse.Namespace, usual: Mapping[str, Any]) -> int:
@@ -206,7 +193,7 @@ def run(arguments: argparse.Namespace, usual: Mapping[str, Any]) -> int:
     read += _places.file("--plan", arguments.plan)
     _places.require_different(written, read)
     _common.require_pyarrow("aggregate")
-    plans = {name: _planned(table) for name, table in asked.tables.items()}
+    plans = {name: _records.planned(table) for name, table in asked.tables.items()}
     with _plan_file.naming(Path(arguments.plan).name):
         report = fastdp.Report(plans)
     charge: dict[str, Any] = {"label": asked.label, "budgets": asked.budgets}
@@ -221,11 +208,12 @@ def run(arguments: argparse.Namespace, usual: Mapping[str, Any]) -> int:
             _would_be_left(report, charge)
             return 0
         sources = {
-            name: stack.enter_context(_source(table, plans[name]))
+            name: stack.enter_context(_records.source(table, plans[name]))
             for name, table in asked.tables.items()
         }
         if arguments.check:
-            _say_check({n: (p, sources[n]) for n, p in plans.items()}, arguments.memory)
+            each = {n: (t, plans[n], sources[n]) for n, t in asked.tables.items()}
+            _say_check(each, arguments.memory)
             return 0
         if arguments.sql:
             for name, plan in plans.items():
@@ -265,8 +253,8 @@ def _run_one(arguments: argparse.Namespace) -> int:
     keys = None
     if arguments.keys is not None:
         keys = _places.table("--keys", arguments.keys)
+        keys = keys.spoken(_dialects.of_options(arguments))
     tables = _tables.Tables.of(arguments, read=[] if keys is None else [keys])
-    ledgered = _ledgered.require_options(arguments, tables.output)
     _common.require_pyarrow("aggregate")
     if arguments.plot is not None:
         _common.require_plottable(arguments.plot, "aggregate", "plot")
@@ -280,11 +268,11 @@ def _run_one(arguments: argparse.Namespace) -> int:
         level=arguments.level,
         escape=tables.escape,
     )
-    plan = _planned(table)
+    plan = _records.planned(table)
     accuracy = plan.accuracy(arguments.level)
     charge: dict[str, Any] = {}
     with contextlib.ExitStack() as stack:
-        if ledgered:
+        if tables.ledgered:
             opened = _ledgered.opened(arguments.ledger, tables.written)
             book = stack.enter_context(opened)
             charge = {"label": arguments.label, "budgets": arguments.budgets}
@@ -293,9 +281,9 @@ def _run_one(arguments: argparse.Namespace) -> int:
             print(accuracy)
             _would_be_left(plan, charge)
             return 0
-        source = stack.enter_context(_source(table, plan))
+        source = stack.enter_context(_records.source(table, plan))
         if arguments.check:
-            _say_check({"": (plan, source)}, arguments.memory)
+            _say_check({"": (table, plan, source)}, arguments.memory)
             return 0
         if arguments.sql:
             print(plan.sql(source))
@@ -316,33 +304,22 @@ def _run_one(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _planned(table: _plan_file.Table) -> Plan:
-    """Return the plan of a table; its public groups may come from a file."""
-    if table.keys is None:
-        return table.plan()
-    with _records(table.keys, _split_by(table.words), (), ()) as rows:
-        return table.plan(_keys(rows))
-
-
-def _split_by(words: Mapping[str, Any]) -> list[str]:
-    by = words.get("by", ())
-    return [by] if isinstance(by, str) else list(by)
-
-
-def _source(table: _plan_file.Table, plan: Plan) -> Any:
-    """Open the records of a table."""
-    units = [plan.unit.column] if isinstance(plan.unit, fastdp.Unit) else []
-    return _records(table.input, plan.by, units, list(table.words.get("bounds") or {}))
-
-
-def _say_check(plans: Mapping[str, tuple[Plan, Any]], memory: str | None) -> None:
+def _say_check(
+    tables: Mapping[str, tuple[_plan_file.Table, Plan, Any]], memory: str | None
+) -> None:
     """Print what each plan would leave out, between two warnings: not private."""
     print(_check.WARNING)
-    for name, (plan, source) in plans.items():
-        rows = source if isinstance(source, Path) else source.read_all()
+    for name, (table, plan, source) in tables.items():
         if name:
             print(f"[{name}]")
-        print(plan.check(rows, memory=memory))
+        rows = source if isinstance(source, Path) else source.read_all()
+        found = plan.check(rows, memory=memory)
+        print(found)
+        for column, facts in found.columns.items():
+            if table.input.form.text and facts["missing"] == found.records > 0:
+                words = map(table.input.form.dialect.said, _dialects.WORDS)
+                listed = ", ".join(sorted(words))
+                print(f"no cell of {column!r} could be read: see {listed}")
     print("Nothing was released or written.")
     print(_check.WARNING)
 
@@ -389,70 +366,13 @@ def _require_folder(output: _places.Place) -> None:
         raise ParameterError(f"--output must lie in an existing folder, got {output}")
 
 
-# ---- records ---------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def _records(
-    place: _places.Place, by: Sequence[str], users: Sequence[str], values: Sequence[str]
-) -> Iterator[Any]:
-    """Give the source for a plan: the path of a Parquet file, else a stream."""
-    if place.form.kind == "parquet" and place.path is not None and place.path.is_file():
-        yield place.path
-        return
-    wanted = [("--by", name) for name in by]
-    wanted += [("--unit", name) for name in users]
-    wanted += [("--bounds", name) for name in values]
-    if not wanted:  # only rows are counted: any column will do
-        place.local("where no column is read")
-        with _files.open_source(place, ()) as source:
-            by = source.names[:1]
-        wanted = [("INPUT", name) for name in by]
-    with _files.open_source(place, wanted) as source:
-        yield _stream(source, [*by, *users], values, text=place.form.text)
-
-
-def _keys(rows: Any) -> pa.Table:
-    """Return the public groups as a table, from a file of any form."""
-    from pyarrow import parquet
-
-    if isinstance(rows, Path):
-        with _places.constant_messages(rows, "not a valid parquet table"):
-            return parquet.read_table(rows)
-    return rows.read_all()
-
-
-def _stream(
-    source: _files.Source, names: Sequence[str], values: Sequence[str], *, text: bool
-) -> pa.RecordBatchReader:
-    """Return batches; for a text file, with names as text and numbers or NaN."""
-    import pyarrow as pa
-
-    if not text:
-        return pa.RecordBatchReader.from_batches(source.schema, source.batches(_ROWS))
-    kinds = {name: pa.large_string() for name in names}
-    kinds |= dict.fromkeys(values, pa.float64())
-    schema = pa.schema(kinds)
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        for batch in source.batches(_ROWS):
-            columns = [_cells.read_names(batch.column(name)) for name in names]
-            columns += [
-                pa.array(_cells.read_reals(batch.column(name), float("nan")))
-                for name in values
-            ]
-            yield pa.record_batch(columns, schema=schema)
-
-    return pa.RecordBatchReader.from_batches(schema, batches())
-
-
 # ---- what is asked, and what is said ---------------------------------------------
 
 
 def _require(arguments: argparse.Namespace) -> None:
     """Refuse options that exclude each other, if no file is needed to tell."""
-    if arguments.input is None or arguments.output is None:
-        raise ParameterError("INPUT and --output must be given, or --plan FILE")
+    if arguments.input is None:
+        raise ParameterError("INPUT must be given, or --plan FILE")
     if arguments.set:
         raise ParameterError("--set requires --plan: it replaces names in that file")
     by = _split(arguments.by)
@@ -494,21 +414,19 @@ def _require(arguments: argparse.Namespace) -> None:
         raise ParameterError("exactly one of --epsilon and --rho must be given")
     names = [n for what in _STATISTICS for n in _split(getattr(arguments, what))]
     names += dict(arguments.quantiles)
-    if len(dict(arguments.quantiles)) != len(arguments.quantiles):
-        raise ParameterError("--quantiles must be given once for each column")
-    if not (arguments.count or arguments.units or names):
-        raise ParameterError(
-            "give at least one of --count, --units, --sum, --mean, --variance, --std, "
-            "--median, --quantiles"
-        )
+    if not (arguments.count or arguments.units or arguments.histogram or names):
+        listed = ", ".join(f"--{what}" for what in (*_STATISTICS, *_NUMBERS[:2]))
+        raise ParameterError(f"give at least one of --count, --units, {listed}")
     for name in names:
         if name not in dict(arguments.bounds):
             raise ParameterError(
                 f"--bounds {name}=LOW,HIGH must be given: public numbers, chosen "
                 "without the data"
             )
-    if len(dict(arguments.bounds)) != len(arguments.bounds):
-        raise ParameterError("--bounds must be given once for each column")
+    for word in _NUMBERS:
+        given = getattr(arguments, word)
+        if len(dict(given)) != len(given):
+            raise ParameterError(f"--{word} must be given once for each column")
 
 
 def _words(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -525,8 +443,7 @@ def _words(arguments: argparse.Namespace) -> dict[str, Any]:
     return {
         "unit": unit,
         "by": _split(arguments.by),
-        "bounds": dict(arguments.bounds),
-        "quantiles": dict(arguments.quantiles),
+        **{word: dict(getattr(arguments, word)) for word in _NUMBERS},
         **{what: _split(getattr(arguments, what)) for what in _STATISTICS},
         **{name: getattr(arguments, name) for name in given},
     }

@@ -8,9 +8,7 @@ data only through the reports.
 from __future__ import annotations
 
 import argparse
-import contextlib
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -76,7 +74,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         epilog=_tables.EPILOG + _EPILOG,
     )
     add = parser.add_argument
-    add("input", metavar="INPUT", help=_tables.INPUT_HELP)
+    _tables.add_input(parser)
     columns = parser.add_mutually_exclusive_group(required=True)
     columns.add_argument("--column", metavar="NAME", help="column to privatize")
     columns.add_argument(
@@ -112,48 +110,34 @@ def run(arguments: argparse.Namespace) -> int:
     description = clients.description
     _validate.integer("workers", arguments.workers, 1)
     text = tables.output.form.text
-    ledgered = _ledgered.require_options(arguments, tables.output)
-    _require_files(tables, ledgered=ledgered)
+    _require_files(tables)
     _common.require_pyarrow("collect")
     names = [arguments.column]
     if arguments.columns is not None:
         names = list(description.names or ())
     option = "--column" if arguments.columns is None else "--columns"
     wanted = [(option, name) for name in names]
-    with _files.open_source(tables.input, wanted) as source:
+    numbers = names if clients.numeric else ()
+    with _files.open_source(tables.input, wanted, numbers) as source:
         for name in names:
             kind = source.schema.field(name).type
             clients.require(name, kind, declared=source.declared)
         if arguments.check:
-            print(_checked(names, clients, source))
+            print(_check.report(names, source, tables.input, clients.check))
             return 0
         collection = _Collection(clients, names, arguments.workers, text=text)
         facts = _statement(arguments, tables, clients, names)
-
-        def write(path: Path, metadata: Mapping[str, str]) -> int:
-            schema = tables.described(collection.schema, facts, metadata)
-            sink = tables.open_sink(path, schema, source.codec)
-            with contextlib.closing(sink), _common.progress(source.rows) as advance:
-                return collection.copy(source, sink, advance)
-
-        rows: int | None
-        if ledgered:
-            # The description has the names if there are several columns.
-            terms = {"column": arguments.column, "reports": description.to_json()}
-            rows = _ledgered.written_once(
-                arguments, tables, facts, clients.mechanism.event(), terms, write
-            )
-        else:
-            with tables.outputs(facts, _sides(tables, description)) as temporary:
-                rows = write(temporary, {})
-    tables.say(facts, rows, arguments)
+        # The description has the names if there are several columns.
+        terms = {"column": arguments.column, "reports": description.to_json()}
+        sides = _sides(tables, description)
+        tables.release(arguments, facts, source, collection, terms, sides)
     return 0
 
 
-def _require_files(tables: _tables.Tables, *, ledgered: bool) -> None:
+def _require_files(tables: _tables.Tables) -> None:
     """Refuse files that cannot hold reports."""
     output = tables.output
-    if output.form.text and ledgered:
+    if output.form.text and tables.ledgered:
         raise ParameterError(
             "--output must end in .parquet or .feather with --ledger: "
             "reports in CSV need a second file, but a ledger writes only "
@@ -174,15 +158,6 @@ def _sides(
     if not tables.output.form.text:
         return []
     return [(_reports.sidecar(tables.output), description.to_json() + "\n")]
-
-
-def _checked(names: list[str], clients: _clients.Clients, source: _files.Source) -> str:
-    """Return which cells would be read as something else. NOT PRIVATE."""
-    columns = {name: _check.Remapped(name) for name in names}
-    for batch in source.batches(_check.ROWS):
-        for name, column in columns.items():
-            clients.check(column, batch.column(name))
-    return _check.report(list(columns.values()))
 
 
 class _Collection:

@@ -8,11 +8,10 @@ and types are fixed before the first cell is read.
 from __future__ import annotations
 
 import argparse
-import contextlib
+import functools
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -86,7 +85,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         epilog=_tables.EPILOG + _EPILOG,
     )
     add = parser.add_argument
-    add("input", metavar="INPUT", help=_tables.INPUT_HELP)
+    _tables.add_input(parser)
     add(
         "--column",
         metavar="NAME",
@@ -162,38 +161,24 @@ def run(arguments: argparse.Namespace) -> int:
     _validate.integer("workers", arguments.workers, 1)
     _require_distinct(arguments)
     tables = _tables.Tables.of(arguments)
-    ledgered = _ledgered.require_options(arguments, tables.output)
     _common.require_pyarrow("release")
-    wanted = [("--column", name) for name in arguments.columns]
+    columns = arguments.columns
+    wanted = [("--column", name) for name in columns]
     wanted += [("--keep", name) for name in arguments.keep]
-    with _files.open_source(tables.input, wanted) as source:
-        for name in arguments.columns:
+    with _files.open_source(tables.input, wanted, columns) as source:
+        for name in columns:
             type_ = source.schema.field(name).type
             _cells.require_numeric(
                 name, type_, integers=kind.integers, declared=source.declared
             )
         if arguments.check:
-            print(_checked(arguments.columns, kind, source))
+            add = functools.partial(_check.Remapped.numbers, integers=kind.integers)
+            print(_check.report(columns, source, tables.input, add))
             return 0
         release = _Release(arguments, kind, mechanism, source.schema, tables)
         release.require_charged(source.rows or 0)
         facts = _statement(arguments, kind, mechanism)
-
-        def write(path: Path, metadata: Mapping[str, str]) -> int:
-            schema = tables.described(release.schema, facts, metadata)
-            sink = tables.open_sink(path, schema, source.codec)
-            with contextlib.closing(sink), _common.progress(source.rows) as advance:
-                return release.copy(source, sink, advance)
-
-        rows: int | None
-        if ledgered:
-            event = mechanism.event()
-            terms = _facts(arguments)
-            rows = _ledgered.written_once(arguments, tables, facts, event, terms, write)
-        else:
-            with tables.outputs(facts) as temporary:
-                rows = write(temporary, {})
-    tables.say(facts, rows, arguments)
+        tables.release(arguments, facts, source, release, _facts(arguments))
     return 0
 
 
@@ -207,15 +192,6 @@ def _facts(arguments: argparse.Namespace) -> dict[str, str]:
         "keep": json.dumps(arguments.keep),
         **({"escape formulas": "true"} if arguments.escape_formulas else {}),
     }
-
-
-def _checked(names: Sequence[str], kind: _Kind, source: _files.Source) -> str:
-    """Return how the named columns would be read. NOT PRIVATE."""
-    columns = {name: _check.Remapped(name) for name in names}
-    for batch in source.batches(_check.ROWS):
-        for name, column in columns.items():
-            column.numbers(batch.column(name), integers=kind.integers)
-    return _check.report(list(columns.values()))
 
 
 def _mechanism(arguments: argparse.Namespace, kind: _Kind) -> Any:

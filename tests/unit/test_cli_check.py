@@ -46,9 +46,9 @@ def test_integers_of_a_csv_file(
         "1 '1e3' read as 0",
         "1 '' read as 0",
         f"1 '{'9' * 20}' read as {2**63 - 1}",
-        "1 null (none, too long, or in a row of another length) read as 0",
+        "1 null (none, too long, of --null, or in a row of another length) read as 0",
         "--column 'm': 1 of 9 cells would be read as something else",
-        "1 null (none, too long, or in a row of another length) read as 0",
+        "1 null (none, too long, of --null, or in a row of another length) read as 0",
     ]
     require_only(tmp_path, "in.csv")
 

@@ -191,12 +191,12 @@ def test_a_missing_column(tmp_path: Path, said: Callable[[], str], capsys: Any) 
     # Without a header the first line is a record.
     for name, content, hint in (
         ("c.csv", f"{SECRET},2\n3,4\n", "the first line names the columns"),
-        ("d.csv", f"{SECRET};2\n", "has no ',' but ';'"),
-        ("e.csv", f"{SECRET}\t2\n", "state --input-format tsv"),
-        ("f.tsv", f"{SECRET},2\n", r"has no '\t' but ','"),
+        ("d.csv", f"{SECRET};2\n", "state --delimiter ';'"),
+        ("e.csv", f"{SECRET}\t2\n", "state --delimiter tab"),
+        ("f.tsv", f"{SECRET},2\n", "state --delimiter ','"),
     ):
         line = refused(name, content.encode())
         assert hint in line
         assert SECRET not in line
     utf16 = refused("g.csv", f"k,n\n{SECRET},1\n".encode("utf-16"))
-    assert "it is UTF-16, save it as UTF-8" in utf16
+    assert "--encoding must be utf-16 for INPUT, whose first bytes" in utf16

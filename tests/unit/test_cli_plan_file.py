@@ -296,7 +296,7 @@ def test_options_that_the_file_says_are_refused(folder: Path, capsys: Any) -> No
     assert plan(PLAN, *WEEK, "--set", "day=1") == 2
     assert "--set day=... must be used" in capsys.readouterr().err
     assert main(["aggregate", "--count", "--rows-are", "row", "--epsilon", "1"]) == 2
-    assert "INPUT and --output must be given" in capsys.readouterr().err
+    assert "INPUT must be given, or --plan FILE" in capsys.readouterr().err
     assert (left(folder), spent()) == ([], 0)
 
 

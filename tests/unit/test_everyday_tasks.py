@@ -7,6 +7,7 @@ a probability below 1e-300, where the truth is compared.
 
 from __future__ import annotations
 
+import csv
 import re
 import subprocess
 import sys
@@ -451,14 +452,24 @@ def test_34_an_odd_text_file(here: Path) -> None:
 def test_35_files_with_semicolons_or_in_another_encoding(
     here: Path, capsys: Any
 ) -> None:
-    line = "--rows-are row --count --epsilon 9 --delta 1e-6 -o out.csv --by"
-    write_csv(here / "semi.csv", "Ort;Kosten\nBonn;1,5\n")
+    line = "--rows-are row --count --epsilon 99 --delta 1e-6 -o out.csv --by"
+    write_csv(here / "semi.csv", "Ort;Kosten\n" + "Bonn;1.001,5\n" * 99)
     shell(f"aggregate semi.csv {line} Ort", 2)
-    assert "no ',' but ';': write it with ','" in capsys.readouterr().err
-    write_csv(here / "latin.csv", "Stra\u00dfe,Kosten\nA,1\n".encode("latin-1"))
+    assert "state --delimiter ';'" in capsys.readouterr().err
+    write_csv(
+        here / "latin.csv", ("Stra\u00dfe,Kosten\n" + "\u00c4,1\n" * 99).encode("l1")
+    )
     shell(f"aggregate latin.csv {line} Stra\u00dfe", 2)
-    assert "not UTF-8: save it as UTF-8" in capsys.readouterr().err
+    assert "not utf-8: latin-1 and cp1252 are common" in capsys.readouterr().err
     assert not Path("out.csv").exists()
+    # What they say goes.
+    mean = "--mean Kosten --bounds Kosten=0,2000 --decimal , --thousands ."
+    shell(f"aggregate semi.csv {line} Ort --delimiter ; {mean}")
+    (row,) = csv.DictReader(Path("out.csv").read_text().splitlines())
+    assert row["Ort"] == "Bonn"
+    assert abs(float(row["Kosten_mean"]) - 1001.5) < 20
+    shell(f"aggregate latin.csv {line} Stra\u00dfe --encoding latin-1")
+    assert "\u00c4" in Path("out.csv").read_text()
 
 
 def test_36_a_statistic_as_a_command(here: Path, capsys: Any) -> None:
