@@ -18,6 +18,7 @@ from fastdp.tables._quick import (
     mean,
     median,
     quantiles,
+    std,
     sum,
     variance,
 )
@@ -38,6 +39,7 @@ __all__ = [
     "mean",
     "median",
     "quantiles",
+    "std",
     "sum",
     "variance",
 ]

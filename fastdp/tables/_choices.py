@@ -26,6 +26,7 @@ from fastdp.tables._parameters import (
     listed_keys,
     quantile_name,
     require_few,
+    spelled,
 )
 from fastdp.tables._quantiles import tree_of
 from fastdp.tables._unit import Rows, Unit, check_unit, limits
@@ -37,6 +38,7 @@ STATISTICS = ("sum", "mean", "variance", "std")
 class Choices:
     """All arguments of a `Plan`, with its totals and its cost."""
 
+    @spelled("Plan")
     def __init__(
         self,
         *,

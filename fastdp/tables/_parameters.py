@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
+import functools
+import inspect
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
@@ -19,8 +22,53 @@ from fastdp.mechanisms.records.moments import check_bounds
 if TYPE_CHECKING:
     import pyarrow as pa
 
+#: What to write instead of a keyword that there is not.
+_INSTEAD = {
+    "bins": "the edges of a histogram, histogram(x, [0, 10, 20]) or Plan(histogram="
+    "{column: edges}), are public",
+    "weights": 'a weighted mean is a ratio of sums: Plan(sum=["wx", "w"], '
+    '...).release(data).ratio("wx_sum", "w_sum")',
+    "title": "draw with fastdp.plot.intervals(release), and set the title of its axes",
+    "user": "unit=Unit(person, groups=..., records=...) names whom to hide",
+    "groups": "give it in the unit: Unit(..., groups=...)",
+    "records": "give it in the unit: Unit(..., records=...)",
+    "neighboring_relation": "units are added or removed, always",
+    "min_count": "small groups are hidden by Release.table(suppress_below=...)",
+}
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
 #: Refuse more noisy counts than this in the trees of all public groups: 512 MiB.
 _MOST_NODES = 2**26
+
+
+def spelled(
+    name: str, shown: inspect.Signature | None = None
+) -> Callable[[_Function], _Function]:
+    """Return a decorator: a function refuses other keywords, and says the way out.
+
+    The function is called `name` in the message, and has the signature `shown`.
+    """
+
+    def of(function: _Function) -> _Function:
+        whole = shown or inspect.signature(function)
+        known = list(whole.parameters)
+
+        @functools.wraps(function)
+        def called(*given: Any, **words: Any) -> Any:
+            for word in words:
+                if word not in known:
+                    near = difflib.get_close_matches(word, known, 1)
+                    listed = f"is it {near[0]}?" if near else ", ".join(known)
+                    raise DTypeError(
+                        f"{name} has no argument {word!r}: {_INSTEAD.get(word, listed)}"
+                    )
+            return function(*given, **words)
+
+        called.__signature__ = whole  # type: ignore[attr-defined]
+        return cast(_Function, called)
+
+    return of
 
 
 def checked_bool(name: str, value: object) -> bool:

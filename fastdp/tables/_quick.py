@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Literal
+import re
+from collections.abc import Callable, Iterable, Sequence
+from inspect import Parameter, Signature, signature
+from typing import Any, Literal, Required, TypedDict, TypeVar, Unpack
 
 import numpy as np
 
@@ -16,27 +18,53 @@ from fastdp.ledger import Ledger
 from fastdp.mechanisms._keys import presence
 from fastdp.tables import _run
 from fastdp.tables._memory import Memory
-from fastdp.tables._parameters import is_column
+from fastdp.tables._parameters import is_column, spelled
 from fastdp.tables._plan import Plan
 from fastdp.tables._release import Release
 from fastdp.tables._unit import Rows, Unit, check_unit
 
+#: Name of the column in the plan, if it has none of its own.
+_X = "x"
 
-def count(
-    x: Any,
-    *,
-    unit: Unit | Rows | Literal["row"],
-    by: Any = None,
-    keys: Any = None,
-    epsilon: Real | None = None,
-    rho: Real | None = None,
-    delta: Real | None = None,
-    ledger: Ledger | None = None,
-    label: str | None = None,
-    budgets: str | Iterable[str] | None = None,
-    level: float = 0.95,
-    stream: Stream | None = None,
-) -> Release:
+_F = TypeVar("_F", bound=Callable[..., Release])
+
+
+class Words(TypedDict, total=False):
+    """The keywords of all functions, which `count` explains."""
+
+    unit: Required[Unit | Rows | Literal["row"]]
+    by: Any
+    keys: Any
+    epsilon: Real | None
+    rho: Real | None
+    delta: Real | None
+    ledger: Ledger | None
+    label: str | None
+    budgets: str | Iterable[str] | None
+    level: float
+    stream: Stream | None
+
+
+def _told(function: _F) -> _F:
+    """Write the keywords into a function's signature, and refuse all others."""
+    of = signature(function)
+    own = [p for p in of.parameters.values() if p.kind is not p.VAR_KEYWORD]
+    defaults = {"unit": Parameter.empty, "level": 0.95}
+    shared = [
+        Parameter(
+            name,
+            Parameter.KEYWORD_ONLY,
+            default=defaults.get(name),
+            annotation=re.sub(r"^Required\[(.*)\]$", r"\1", kind.__forward_arg__),
+        )
+        for name, kind in Words.__annotations__.items()
+    ]
+    whole = Signature([*own, *shared], return_annotation=of.return_annotation)
+    return spelled(function.__name__, whole)(function)
+
+
+@_told
+def count(x: Any, **words: Unpack[Words]) -> Release:
     """Return the noisy number of records, of all or of each group.
 
     Parameters
@@ -104,25 +132,11 @@ def count(
     >>> shown.groups()
     [('oslo',), ('rome',)]
     """
-    return _released("count", locals())
+    return _released(x, words, count=True)
 
 
-def sum(
-    x: Any,
-    *,
-    bounds: tuple[Real, Real],
-    unit: Unit | Rows | Literal["row"],
-    by: Any = None,
-    keys: Any = None,
-    epsilon: Real | None = None,
-    rho: Real | None = None,
-    delta: Real | None = None,
-    ledger: Ledger | None = None,
-    label: str | None = None,
-    budgets: str | Iterable[str] | None = None,
-    level: float = 0.95,
-    stream: Stream | None = None,
-) -> Release:
+@_told
+def sum(x: Any, *, bounds: tuple[Real, Real], **words: Unpack[Words]) -> Release:
     """Return the noisy sum of records between bounds, of all or of each group.
 
     Parameters
@@ -157,25 +171,11 @@ def sum(
     >>> s.epsilon()
     1.0
     """
-    return _released("sum", locals())
+    return _released(x, words, bounds, sum=_X)
 
 
-def mean(
-    x: Any,
-    *,
-    bounds: tuple[Real, Real],
-    unit: Unit | Rows | Literal["row"],
-    by: Any = None,
-    keys: Any = None,
-    epsilon: Real | None = None,
-    rho: Real | None = None,
-    delta: Real | None = None,
-    ledger: Ledger | None = None,
-    label: str | None = None,
-    budgets: str | Iterable[str] | None = None,
-    level: float = 0.95,
-    stream: Stream | None = None,
-) -> Release:
+@_told
+def mean(x: Any, *, bounds: tuple[Real, Real], **words: Unpack[Words]) -> Release:
     """Return the noisy mean of records between bounds, of all or of each group.
 
     It is computed from the noisy sums of (1, u), u = (x - center)/half; the noisy
@@ -210,25 +210,11 @@ def mean(
     >>> 0 <= r.low <= r.value <= r.high <= 120
     True
     """
-    return _released("mean", locals())
+    return _released(x, words, bounds, mean=_X)
 
 
-def variance(
-    x: Any,
-    *,
-    bounds: tuple[Real, Real],
-    unit: Unit | Rows | Literal["row"],
-    by: Any = None,
-    keys: Any = None,
-    epsilon: Real | None = None,
-    rho: Real | None = None,
-    delta: Real | None = None,
-    ledger: Ledger | None = None,
-    label: str | None = None,
-    budgets: str | Iterable[str] | None = None,
-    level: float = 0.95,
-    stream: Stream | None = None,
-) -> Release:
+@_told
+def variance(x: Any, *, bounds: tuple[Real, Real], **words: Unpack[Words]) -> Release:
     """Return the noisy variance (divisor n) of records between bounds, like `mean`.
 
     Parameters
@@ -259,25 +245,47 @@ def variance(
     >>> 0 <= v.value <= 6.25
     True
     """
-    return _released("variance", locals())
+    return _released(x, words, bounds, variance=_X)
 
 
-def median(
-    x: Any,
-    *,
-    bounds: tuple[Real, Real],
-    unit: Unit | Rows | Literal["row"],
-    by: Any = None,
-    keys: Any = None,
-    epsilon: Real | None = None,
-    rho: Real | None = None,
-    delta: Real | None = None,
-    ledger: Ledger | None = None,
-    label: str | None = None,
-    budgets: str | Iterable[str] | None = None,
-    level: float = 0.95,
-    stream: Stream | None = None,
-) -> Release:
+@_told
+def std(x: Any, *, bounds: tuple[Real, Real], **words: Unpack[Words]) -> Release:
+    """Return the noisy standard deviation of records between bounds, as `variance`.
+
+    Parameters
+    ----------
+    x, bounds
+        As in `sum`.
+    unit, by, keys, epsilon, rho, delta, ledger, label, budgets, level, stream
+        As in `count`.
+
+    Returns
+    -------
+    Release
+
+    Raises
+    ------
+    DTypeError, ParameterError, CalibrationError, EntropyError, LedgerError
+        As in `count`.
+
+    Privacy
+    -------
+    As in `mean`: the square root of `variance`, at the same cost. Exact. Timing class
+    T0.
+
+    Examples
+    --------
+    >>> import fastdp
+    >>> x = [1.0, 2.0, 4.0] * 100
+    >>> s = fastdp.std(x, bounds=(0, 5), unit="row", rho=0.5)
+    >>> 0 <= s.value <= 2.5
+    True
+    """
+    return _released(x, words, bounds, std=_X)
+
+
+@_told
+def median(x: Any, *, bounds: tuple[Real, Real], **words: Unpack[Words]) -> Release:
     """Return the noisy median of records between bounds, of all or of each group.
 
     As `quantiles` of 0.5.
@@ -310,25 +318,16 @@ def median(
     >>> 0 <= r.low <= r.value <= r.high <= 120
     True
     """
-    return _released("median", locals())
+    return _released(x, words, bounds, median=_X)
 
 
+@_told
 def quantiles(
     x: Any,
     q: Real | Sequence[Real],
     *,
     bounds: tuple[Real, Real],
-    unit: Unit | Rows | Literal["row"],
-    by: Any = None,
-    keys: Any = None,
-    epsilon: Real | None = None,
-    rho: Real | None = None,
-    delta: Real | None = None,
-    ledger: Ledger | None = None,
-    label: str | None = None,
-    budgets: str | Iterable[str] | None = None,
-    level: float = 0.95,
-    stream: Stream | None = None,
+    **words: Unpack[Words],
 ) -> Release:
     """Return noisy quantiles of records between bounds, of all or of each group.
 
@@ -372,25 +371,11 @@ def quantiles(
     >>> r.value.shape, r.plan.columns
     ((2,), ('x_q25', 'x_q75'))
     """
-    return _released("quantiles", locals())
+    return _released(x, words, bounds, quantiles={_X: q})
 
 
-def histogram(
-    x: Any,
-    edges: Sequence[Real],
-    *,
-    unit: Unit | Rows | Literal["row"],
-    by: Any = None,
-    keys: Any = None,
-    epsilon: Real | None = None,
-    rho: Real | None = None,
-    delta: Real | None = None,
-    ledger: Ledger | None = None,
-    label: str | None = None,
-    budgets: str | Iterable[str] | None = None,
-    level: float = 0.95,
-    stream: Stream | None = None,
-) -> Release:
+@_told
+def histogram(x: Any, edges: Sequence[Real], **words: Unpack[Words]) -> Release:
     """Return noisy counts of records between public edges, of all or of each group.
 
     Parameters
@@ -426,39 +411,40 @@ def histogram(
     >>> h.value.shape
     (2,)
     """
-    return _released("histogram", locals())
+    return _released(x, words, histogram={_X: edges})
 
 
 # ---- from columns to a plan --------------------------------------------------------
 
 
-def _released(statistic: str, words: dict[str, Any]) -> Release:
+def _released(
+    x: Any, words: Words, bounds: tuple[Real, Real] | None = None, **asked: Any
+) -> Release:
     """Release one statistic by a plan on a table of the columns in `words`.
 
-    `words` are all arguments of the public function, by name.
+    `asked` is for `Plan`, with `_X` for the name of `x`.
     """
-    x, by, unit = words["x"], words["by"], words["unit"]
-    ledger, stream = words["ledger"], words["stream"]
-    charge = _run.charge_of(ledger, words["label"], words["budgets"], stream)
-    level = float(_validate.open_unit("level", words["level"]))
-    source = _by(by)
+    ledger, stream = words.get("ledger"), words.get("stream")
+    charge = _run.charge_of(ledger, words.get("label"), words.get("budgets"), stream)
+    level = float(_validate.open_unit("level", words.get("level", 0.95)))
+    source = _by(words.get("by"))
     said = dict.fromkeys(source, "by")
     by = list(source)
-    mine = check_unit(unit)
-    if isinstance(mine, Unit):
+    unit = check_unit(words.get("unit"))
+    if isinstance(unit, Unit):
         name = _free("user", source)
-        source[name], said[name] = mine.column, "unit"
-        mine = mine.named(name, charged=ledger is not None)
-    name = _free(_own_name(x) or "x", source)
+        source[name], said[name] = unit.column, "unit"
+        unit = unit.named(name, charged=ledger is not None)
+    name = _free(_own_name(x) or _X, source)
     said[name] = "x"
-    asked: dict[str, Any] = {"count": True}
-    if statistic != "count":
-        of = {"histogram": "edges", "quantiles": "q"}.get(statistic)
-        asked = {statistic: name if of is None else {name: words[of]}}
-    if "bounds" in words:
-        asked["bounds"] = {name: words["bounds"]}
-    budget = {word: words[word] for word in ("epsilon", "rho", "delta")}
-    plan = Plan(unit=mine, by=by, keys=words["keys"], **asked, **budget)
+    ((statistic, of),) = asked.items()
+    if of == _X:
+        asked = {statistic: name}
+    elif of is not True:
+        asked = {statistic: {name: of[_X]}}
+    asked |= {word: words.get(word) for word in ("epsilon", "rho", "delta", "keys")}
+    asked |= {} if bounds is None else {"bounds": {name: bounds}}
+    plan = Plan(unit=unit, by=by, **asked)
     one_index(x=x, **{said[name]: column for name, column in source.items()})
     there, source[name] = _present(x, plan)
     columns = Memory(plan, source, there, said, stream)

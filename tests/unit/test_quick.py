@@ -15,7 +15,9 @@ import fastdp.testing
 from fastdp.accounting.events import NeighboringRelation
 from fastdp.exceptions import (
     BudgetExceededError,
+    DTypeError,
     LabelConflictError,
+    ParameterError,
     UnitMismatchError,
     UnsupportedEventError,
 )
@@ -399,8 +401,49 @@ def test_bad_input_is_named(call, message):
 def test_what_privacy_depends_on_has_no_default():
     with pytest.raises(TypeError, match="bounds"):
         fastdp.mean([1.0], unit="row", epsilon=1)
-    with pytest.raises(TypeError, match="unit"):
+    with pytest.raises(ParameterError, match="unit must be given"):
         fastdp.mean([1.0], bounds=(0, 1), epsilon=1)
+
+
+@pytest.mark.parametrize(
+    ("word", "way_out"),
+    [
+        ("bins", r"histogram\(x, \[0, 10, 20\]\)"),
+        ("weights", 'ratio\\("wx_sum", "w_sum"\\)'),
+        ("title", "plot.intervals"),
+        ("user", "unit=Unit"),
+        ("groups", "in the unit"),
+        ("epsilom", "is it epsilon"),
+        ("xyz", "unit, by, keys"),
+    ],
+)
+@pytest.mark.parametrize(
+    "name", ["count", "histogram", "mean", "median", "quantiles", "std", "Plan"]
+)
+def test_an_unknown_keyword_says_the_way_out(name, word, way_out):
+    with pytest.raises(DTypeError, match=f"{name} has no argument '{word}'"):
+        getattr(fastdp, name)(**{word: 3})
+    with pytest.raises(TypeError, match=way_out):
+        fastdp.mean([1], bounds=(0, 1), unit="row", epsilon=1, **{word: 3})
+
+
+def test_a_weighted_mean_and_bins_by_the_way_out_that_is_said():
+    found = fastdp.histogram([3, 8, 8, 40], [0, 10, 20], unit="row", epsilon=1e6)
+    assert found.value.tolist() == [3, 0]
+    rows = {"wx": [2.0, 6.0], "w": [1.0, 2.0]}
+    bounds = {"wx": (0, 10), "w": (0, 2)}
+    plan = fastdp.Plan(unit="row", sum=["wx", "w"], bounds=bounds, epsilon=1e6)
+    assert plan.release(rows).ratio("wx_sum", "w_sum")[0] == pytest.approx(8 / 3, 1e-3)
+
+
+def test_std_is_the_root_of_variance():
+    x = [1.0, 2.0, 4.0] * 100
+    words = {"bounds": (0, 5), "unit": "row", "rho": 0.5}
+    s = fastdp.std(x, stream=fastdp.testing.FixedStream(bytes(32)), **words)
+    v = fastdp.variance(x, stream=fastdp.testing.FixedStream(bytes(32)), **words)
+    assert s.plan.columns == ("x_n", "x_std")
+    assert [s.value**2, s.low**2, s.high**2] == pytest.approx([v.value, v.low, v.high])
+    assert s.event() == v.event()
 
 
 def test_a_unit_shows_no_data():
