@@ -3,19 +3,18 @@
 A notion of privacy is a subclass of `Accountant[State]` with four hooks. The state is
 immutable, and the hooks are functions of it without side effects:
 
-* `_start()` gives the state of an accountant that has seen nothing;
-* `_charge(state, event, count)` gives the state after `count` times `event`, which is
-  no `ComposedEvent` or `SelfComposedEvent` (the base takes them apart), and a
-  `GroupEvent` only around what `_facts.grouped` has no rule for; or raises
-  `UnsupportedEventError`;
+* `_start()` gives the state of an empty accountant;
+* `_charge(state, event, count)` gives the state after `count` times `event`, or raises
+  `UnsupportedEventError`. The base splits a `ComposedEvent` or `SelfComposedEvent`
+  first, and passes a `GroupEvent` only if `_facts.grouped` has no rule for it;
 * `_epsilon_at(state, delta)` for an exact delta in [0, 1), rounded up, or infinity or
-  `UnsupportedEventError` where the notion gives no finite one;
+  `UnsupportedEventError` if the notion gives no finite epsilon;
 * `_log_delta_at(state, epsilon)` for an exact epsilon >= 0: ln(delta) rounded up.
 
-The last two may return NaN where their arithmetic overflowed: it counts as no bound.
+The last two may return NaN if their arithmetic overflows; NaN counts as no bound.
 
-The base adds what holds for every notion: where all events state an (epsilon, delta),
-so does the composition, and what follows is returned where it is the smaller bound.
+The base adds a bound that holds for every notion: if all events state an (epsilon,
+delta), so does the composition, and its bound is returned if it is smaller.
 """
 
 from __future__ import annotations
@@ -46,8 +45,8 @@ class Accountant(Record[tuple[State, Stated | None]], Generic[State]):
     """Base of all accountants: composes events and returns their guarantees.
 
     An accountant may be shared by threads. It is not copied, pickled or written to
-    by a forked child, because a copy would count only a part of what was spent;
-    `statement` exports what was composed.
+    by a forked child, because a copy would count only a part of the spending;
+    `statement` exports the composed events.
 
     Parameters
     ----------
@@ -59,7 +58,7 @@ class Accountant(Record[tuple[State, Stated | None]], Generic[State]):
 
     @abc.abstractmethod
     def _start(self) -> State:
-        """Return the state of an accountant that has seen nothing."""
+        """Return the state of an empty accountant."""
 
     @abc.abstractmethod
     def _charge(self, state: State, event: Event, count: int) -> State:
@@ -82,12 +81,12 @@ class Accountant(Record[tuple[State, Stated | None]], Generic[State]):
     def compose(self, event: Event | HasEvent, count: float = 1) -> Self:
         """Add `count` times `event`; on an error nothing has been added.
 
-        Each event may have been chosen with the answers to all before it in view.
+        Each event may be chosen after seeing the answers to all earlier events.
 
         Parameters
         ----------
         event : Event or mechanism
-            What was done; for a mechanism, its `event()`.
+            The event; for a mechanism, its `event()`.
         count : int
             Number of times, >= 0; 0 adds nothing. 1e4 counts as an int.
 
@@ -99,15 +98,15 @@ class Accountant(Record[tuple[State, Stated | None]], Generic[State]):
         Raises
         ------
         UnsupportedEventError
-            This notion has no bound for the event, or its neighboring relation or
-            group size differs from that of the events before.
+            This notion has no bound for the event, or its neighboring relation or group
+            size differs from the earlier events'.
         BudgetExceededError
             The accountant was made by another process.
         """
         return self._add(event, count)
 
     def supports(self, event: Event | HasEvent) -> bool:
-        """Return whether `compose` would take the event."""
+        """Return whether `compose` would accept the event."""
         event = as_event("event", event)
         with self._lock:
             try:
@@ -122,7 +121,7 @@ class Accountant(Record[tuple[State, Stated | None]], Generic[State]):
     def _step(
         self, state: tuple[State, Stated | None], event: Event, count: int
     ) -> tuple[State, Stated | None]:
-        """Charge the event; add up pairs as long as all events state one."""
+        """Charge the event; add up pairs while all events state an (epsilon, delta)."""
         own = required(event, lambda: self._charge(state[0], event, count))
         pair = None if state[1] is None else facts_of(event).stated()
         if pair is None or state[1] is None:
@@ -132,12 +131,12 @@ class Accountant(Record[tuple[State, Stated | None]], Generic[State]):
     # ---- reading ------------------------------------------------------------------
 
     def epsilon(self, delta: Real) -> float:
-        """Return an epsilon that everything composed meets at `delta`, rounded up.
+        """Return an epsilon that the composition meets at `delta`, rounded up.
 
         Parameters
         ----------
         delta : int, float, Fraction or Decimal
-            >= 0 and <= 1; 0 asks for pure privacy, and at 1 epsilon is 0.
+            >= 0 and <= 1; 0 means pure privacy, and at 1 epsilon is 0.
 
         Raises
         ------
@@ -164,7 +163,7 @@ class Accountant(Record[tuple[State, Stated | None]], Generic[State]):
         return best
 
     def log_delta(self, epsilon: Real) -> float:
-        """Return ln of `delta(epsilon)`, which reaches far below the least double.
+        """Return ln of `delta(epsilon)`, also far below the smallest double.
 
         Parameters
         ----------
@@ -186,11 +185,11 @@ class Accountant(Record[tuple[State, Stated | None]], Generic[State]):
         return simple if math.isnan(found) else min(simple, found)
 
     def _rough_log_delta(self, epsilon: Fraction) -> float:
-        """Return a bound of ln delta(epsilon) that costs next to nothing."""
+        """Return a bound on ln delta(epsilon) that is very cheap to compute."""
         return 0.0
 
     def delta(self, epsilon: Real) -> float:
-        """Return a delta that everything composed meets at `epsilon`, rounded up.
+        """Return a delta that the composition meets at `epsilon`, rounded up.
 
         Parameters
         ----------
@@ -205,7 +204,7 @@ class Accountant(Record[tuple[State, Stated | None]], Generic[State]):
         return exp_up(self.log_delta(epsilon))
 
     def _require_one(self, name: str, value: object, profile: str) -> None:
-        """Raise an error for many numbers, and name the reading that takes them."""
+        """Raise an error for several numbers; name the method that accepts them."""
         if isinstance(value, list | tuple | np.ndarray):
             owner = "" if hasattr(self, profile) else "PLDAccountant."
             raise DTypeError(f"{name} must be one number; {owner}{profile} takes many")

@@ -1,4 +1,4 @@
-"""Lower bounds of epsilon that attacks prove, with a confidence."""
+"""Lower bounds on epsilon from attacks, with a confidence."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ _MOST_GUESSES = 10**7
 
 @dataclass(frozen=True, kw_only=True)
 class Audit:
-    """What the rates of a membership test prove, with a confidence; made by `audit`.
+    """Bounds proved by the rates of a membership test, from `audit`.
 
     Parameters
     ----------
     epsilon : float
-        No mechanism with a smaller epsilon at `delta` has these rates: "at least",
-        never a guarantee. 0 where nothing is refuted.
+        No mechanism with a smaller epsilon at `delta` has these rates: a lower bound,
+        never a guarantee. 0 if nothing is refuted.
     delta : float
         The delta of the claim.
     confidence : float
-        Probability, before the runs, that these bounds would be true, rounded down.
+        Probability, before the runs, that these bounds hold, rounded down.
     power : float
-        Lower bound of the test's true-positive rate.
+        Lower bound on the test's true-positive rate.
     false_positive_rate : float
-        Upper bound of its false-positive rate.
+        Upper bound on the test's false-positive rate.
     """
 
     epsilon: float
@@ -57,9 +57,9 @@ class Audit:
     def refutes(self, trade_off: TradeOffFunction) -> bool:
         """Return whether a claimed trade-off function is refuted.
 
-        It is where the rates' bounds are below it: such a test has more power than the
-        best one has. With an accountant's `trade_off()` this asks for all (epsilon,
-        delta) at once, and may refute a claim that `epsilon` does not.
+        It is refuted if the rates' bounds are below it: the test then has more power
+        than the claim's best test. With an accountant's `trade_off()` this checks all
+        (epsilon, delta) together, and may refute a claim that `epsilon` does not.
 
         Parameters
         ----------
@@ -87,17 +87,19 @@ def audit(
 ) -> Audit:
     """Return the least epsilon that the results of a membership test do not refute.
 
-    A test that was fixed beforehand is run on the outputs of independent runs of the
-    mechanism: `positives` of them with a record, `negatives` of them without. Both
-    rates are bounded after Clopper and Pearson, at half of the error each, and the
-    bounds put into 1 - fnr <= e^epsilon fpr + delta and its mirror image.
+    A test fixed in advance is applied to the outputs of independent runs of the
+    mechanism: `positives` runs with a record and `negatives` runs without it. Both
+    rates get Clopper-Pearson bounds at half of the error each, which are put into 1 -
+    fnr <= e^epsilon fpr + delta and its mirror image.
 
     Parameters
     ----------
     true_positives, positives : int
-        Number of runs with the record in which the test said so, and of all such runs.
+        Number of runs with the record in which the test is positive, and of all runs
+        with it.
     false_positives, negatives : int
-        Number of runs without it in which the test said so, and of all such runs.
+        Number of runs without the record in which the test is positive, and of all runs
+        without it.
     confidence : int, float, Fraction or Decimal
         > 0 and at most 1 - 1e-100, such as 0.95.
     delta : int, float, Fraction or Decimal
@@ -111,7 +113,7 @@ def audit(
     Notes
     -----
     Runs must be independent, and neither the test nor its threshold may be chosen by
-    their outcomes: take one half of the runs to choose, the other half to count. The
+    their outcomes: use one half of the runs to choose and the other half to count. The
     largest epsilon that n runs of each kind can show, by a test that never errs, is
     about ln(n/ln(2/(1 - confidence))).
 
@@ -154,12 +156,12 @@ def audit(
 def audit_one_run(
     *, correct: int, guesses: int, canaries: int, confidence: Real, delta: Real
 ) -> float:
-    """Return an epsilon that guesses about one run refute, or 0: the truth is larger.
+    """Return a lower bound on epsilon from guesses about one run, or 0.
 
-    Each of `canaries` records is put into the data by a fair coin of its own; after one
-    run of the mechanism, any number of coins are guessed (`guesses`), and `correct` of
-    these guesses are right. Under a pure guarantee that number is at most
-    binomial with the probability e^epsilon/(1 + e^epsilon), in law.
+    Each of `canaries` records is put into the data by its own fair coin; after one run
+    of the mechanism, any number of coins is guessed (`guesses`), and `correct` of these
+    guesses are right. Under a pure guarantee this number is stochastically at most
+    binomial with probability e^epsilon/(1 + e^epsilon).
 
     Parameters
     ----------
@@ -175,7 +177,8 @@ def audit_one_run(
     Returns
     -------
     float
-        The truth is at least this, rounded down: "at least", never a guarantee.
+        The true epsilon is at least this, rounded down: a lower bound, never a
+        guarantee.
 
     References
     ----------
@@ -239,7 +242,7 @@ def least_rate(hits: int, runs: int, error: float) -> float:
 
 
 def _log_ratio(over: float, under: float) -> float:
-    """Return ln(over/under), at least 0 and rounded down; there is always an error."""
+    """Return ln(over/under), rounded down and at least 0."""
     if not under > 0:  # pragma: no cover - rates are never certain
         raise ParameterError("positives and negatives must be counts of runs")
     if over <= under:

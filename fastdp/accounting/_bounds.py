@@ -46,14 +46,14 @@ _REASONS = {
 
 
 class Certificate(str):
-    """The name of the method that gave two bounds; it compares and prints as that.
+    """The name of the method of two bounds; it compares and prints like a string.
 
     Attributes
     ----------
     bounds : tuple of str
-        What the method bounds, and by which theorem.
+        The quantities that the method bounds, with the theorems.
     width, aim : float
-        The relative width of the two bounds, and the one aimed at.
+        The relative width of the two bounds, and the target width.
     """
 
     bounds: tuple[str, ...]
@@ -69,7 +69,7 @@ class Certificate(str):
 
     @property
     def shortfall(self) -> str:
-        """Why the bounds are wider than the aim; empty if they are not."""
+        """The reason why the bounds are wider than the aim; empty if they are not."""
         if self.width <= self.aim:
             return ""
         why = _REASONS.get(self.partition(",")[0], "several laws are only bounded")
@@ -77,14 +77,14 @@ class Certificate(str):
 
     @property
     def explained(self) -> str:
-        """The method, what it bounds, and why it missed the aim, in a sentence."""
+        """A sentence with the method, its bounds, and the reason of a missed aim."""
         text = f"{self}: {'; '.join(self.bounds)}" if self.bounds else str(self)
         return f"{text} ({self.shortfall})" if self.shortfall else text
 
 
 @dataclass(frozen=True)
 class Bracket:
-    """A number between proved bounds, and the method of the narrower ones."""
+    """A number between proved bounds, with the method of the narrower bounds."""
 
     lower: float
     estimate: float
@@ -98,12 +98,12 @@ class Bracket:
         return Bracket(lower, estimate, upper, other.method)
 
     def narrowed(self, other: Bracket) -> Bracket:
-        """Return the intersection, with the narrower one's estimate and method."""
+        """Return the intersection, with the narrower bracket's estimate and method."""
         own = self.upper - self.lower
         return self.meet(other) if other.upper - other.lower < own else other.meet(self)
 
     def below(self, bound: float) -> Bracket:
-        """Return the bracket with another upper bound, if that is the smaller one."""
+        """Return the bracket with another upper bound, if the other is smaller."""
         if bound >= self.upper:
             return self
         low = min(self.lower, bound)

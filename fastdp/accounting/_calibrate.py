@@ -1,8 +1,8 @@
-"""Solve for what meets a target: noise, epsilon, sampling rate or number of events.
+"""Solve for noise, epsilon, sampling rate or number of events at a target.
 
-This works for any parameter of any event, under any accountant. The result has been
-checked: the accountant's own bounds, both of delta at epsilon and of epsilon at delta,
-meet the target there.
+This works for any parameter of any event, under any accountant. The result is checked:
+at the result the accountant's own bounds, on delta at epsilon and on epsilon at delta,
+meet the target.
 """
 
 from __future__ import annotations
@@ -50,53 +50,53 @@ def calibrate(
     high: Real | None = None,
     count: int = 1,
 ) -> float:
-    """Return the parameter with the least privacy to spare that meets a target.
+    """Return the parameter that meets a target with the smallest margin.
 
     The target is one of three: an epsilon with its delta; the largest advantage of any
-    membership test; the largest power of one with a given false-positive rate.
+    membership test; the largest power of any test with a given false-positive rate.
 
     Parameters
     ----------
     family : callable
-        Takes the parameter, a float > 0, and returns the event it makes; the privacy
-        loss rises or falls with the parameter over the whole interval.
+        Function from the parameter, a float > 0, to the event; the privacy loss must be
+        monotone in the parameter over the whole interval.
     epsilon : int, float, Fraction or Decimal, optional
         >= 0, with `delta`.
     delta : int, float, Fraction or Decimal, optional
         >= 0 and < 1, with `epsilon`.
     advantage : int, float, Fraction or Decimal, optional
-        > 0 and < 1: power less false-positive rate, which is delta at epsilon 0.
+        > 0 and < 1: power minus false-positive rate, which is delta at epsilon 0.
     power : int, float, Fraction or Decimal, optional
-        > 0 and < 1, with `false_positive_rate`: one less the false-negative rate.
+        > 0 and < 1, with `false_positive_rate`: 1 minus the false-negative rate.
     false_positive_rate : int, float, Fraction or Decimal, optional
         > 0 and < `power`. The accountant must have a trade-off function, as
         `PLDAccountant` and `FDPAccountant` do.
     accountant : callable
-        Makes an empty accountant: a class such as `ZCDPAccountant`.
+        Callable that makes an empty accountant, such as the class `ZCDPAccountant`.
     low, high : int, float, Fraction or Decimal, optional
-        The interval to search, 0 < low < high. If both are None, one is searched from
-        1 on in both directions, up to 16^15.
+        The interval to search, 0 < low < high. If both are None, the search goes from 1
+        in both directions, up to 16^15.
     count : int
-        How many such events are composed.
+        Number of events to compose.
 
     Returns
     -------
     float
-        A parameter in the interval at which the accountant meets the target, both
-        by its delta at epsilon and by its epsilon at delta, and next to which
-        (relatively 1e-9) it does not, unless it is an end.
+        A parameter in the interval at which the accountant meets the target, both by
+        its delta at epsilon and by its epsilon at delta. Unless the parameter is an
+        end, the target is not met at a relative distance of 1e-9.
 
     Raises
     ------
     CalibrationError
-        Neither end of the interval meets the target, or none was found.
+        Neither end of the interval meets the target, or no interval was found.
     UnsupportedEventError
         The accountant has no bound for such events, or no trade-off function.
 
     References
     ----------
     Kulynych, Gomez, Kaissis, Calmon, Troncoso, "Attack-Aware Noise Calibration for
-    Differential Privacy" (2024), for targets that are about attacks.
+    Differential Privacy" (2024), for targets about attacks.
 
     Examples
     --------
@@ -192,18 +192,18 @@ def calibrate_count(
     Parameters
     ----------
     event : Event
-        The event that is repeated.
+        The event to repeat.
     epsilon : int, float, Fraction or Decimal
         >= 0.
     delta : int, float, Fraction or Decimal
         >= 0 and < 1.
     accountant : callable
-        Makes an empty accountant: a class such as `ZCDPAccountant`.
+        Callable that makes an empty accountant, such as the class `ZCDPAccountant`.
 
     Returns
     -------
     int
-        0 when a single event exceeds the target; at most 10^15.
+        0 if a single event exceeds the target; at most 10^15.
 
     Raises
     ------
@@ -250,16 +250,16 @@ def calibrate_count(
 
 
 class _Target:
-    """An epsilon and a delta, and whether an accountant finds them met."""
+    """A target epsilon and delta, which an accountant may meet."""
 
     def __init__(self, epsilon: Real, delta: Real) -> None:
         self.epsilon, self.delta = capped_epsilon(epsilon), below_one(delta)
 
     def excess(self, composed: Accountant[Any]) -> float:
-        """Return how far what was composed exceeds the target, <= 0 if not.
+        """Return the excess of the composition over the target; <= 0 if it is met.
 
-        It is a quotient with an exact sign, in the root of -ln(delta), which is nearly
-        linear in the noise; if delta is 0, in epsilon.
+        It is a quotient with an exact sign, of roots of -ln(delta), which are nearly
+        linear in the noise; if delta is 0, of epsilons.
         """
         if self.delta > 0:
             limit = log_down(self.delta)
@@ -271,7 +271,7 @@ class _Target:
         return composed.epsilon(0) - float_down(self.epsilon)
 
     def is_met(self, composed: Accountant[Any]) -> bool:
-        """Return whether the other reading meets the target: they round apart."""
+        """Return whether the other reading also meets the target after rounding."""
         if self.delta == 0:
             return True
         try:
@@ -287,12 +287,12 @@ class _Advantage(_Target):
         super().__init__(0, _validate.open_unit("advantage", advantage))
 
     def is_met(self, composed: Accountant[Any]) -> bool:
-        """One reading is all there is."""
+        """Return True: there is no second reading."""
         return True
 
 
 class _Power(_Advantage):
-    """The power of a test with a false-positive rate."""
+    """A target power of tests with a given false-positive rate."""
 
     def __init__(self, power: Real, rate: Real) -> None:
         most = _validate.open_unit("power", power)
@@ -306,7 +306,7 @@ class _Power(_Advantage):
         self.power, self.rate = float_down(most), float_up(least)
 
     def excess(self, composed: Accountant[Any]) -> float:
-        """Return how far the power exceeds the target, in normal deviations."""
+        """Return the excess of the power over the target, in normal deviations."""
         from scipy.special import ndtri
 
         from fastdp.accounting.readings import largest_power_of_trade_off
@@ -329,7 +329,7 @@ def _target(
     power: Real | None,
     rate: Real | None,
 ) -> _Target:
-    """Return the one target that is given."""
+    """Return the single given target."""
     given = tuple(x is not None for x in (epsilon, delta, advantage, power, rate))
     if given == (True, True, False, False, False):
         assert epsilon is not None

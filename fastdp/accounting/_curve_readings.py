@@ -39,10 +39,10 @@ from fastdp.exceptions import DTypeError, ParameterError, UnsupportedEventError
 
 
 class LogProfile(Protocol):
-    """Bounds ln delta at ascending epsilons >= 0, as two rows."""
+    """Function that bounds ln delta at ascending epsilons >= 0, as two rows."""
 
     def __call__(self, epsilons: Floats, /, deepest: float = ...) -> Floats:
-        """Return the rows; they may be wide where ln delta is below `deepest`."""
+        """Return the rows; bounds may be wide where ln delta is below `deepest`."""
 
 
 #: Lines of a trade-off function are of no use where ln delta is below this.
@@ -78,14 +78,14 @@ def pure_sum(stated: Stated | None) -> float:
 
 
 class TradeOffBounds(NamedTuple):
-    """A trade-off function between two others that are proved; a tuple of two.
+    """Proved lower and upper bounds on a trade-off function; a tuple of two.
 
     Parameters
     ----------
     lower : ProfileTradeOff
         On or below the exact function: a guarantee may claim it.
     upper : PiecewiseTradeOff
-        On or above it: shows how much `lower` may have given away.
+        On or above the exact function: shows the possible slack of `lower`.
     """
 
     lower: ProfileTradeOff
@@ -119,7 +119,7 @@ class CurveReadings(Accountant[State]):
     ) -> LogProfile:
         """Return a function that bounds ln delta of a removal, an addition or both.
 
-        delta is 0 from the sum of pure epsilons on.
+        delta is 0 at and above the sum of pure epsilons.
         """
         state, pure = snapshot[0], pure_sum(snapshot[1])
         profile = functools.partial(state.bounds, removal=removal)
@@ -132,7 +132,7 @@ class CurveReadings(Accountant[State]):
         return profile if pure == math.inf else cut
 
     def _reach(self, snapshot: tuple[State, Stated | None], log_delta: float) -> float:
-        """Return an epsilon beyond which finite losses have hardly any delta."""
+        """Return an epsilon beyond which finite losses add almost no delta."""
         return min(snapshot[0].end(log_delta), pure_sum(snapshot[1]))
 
     # ---- profiles ------------------------------------------------------------------
@@ -184,14 +184,14 @@ class CurveReadings(Accountant[State]):
         Parameters
         ----------
         deltas : array_like of float
-            >= 0 and <= 1, of any shape; 0 and 1 are as of `epsilon_bounds`.
+            >= 0 and <= 1, of any shape; 0 and 1 are as in `epsilon_bounds`.
 
         Returns
         -------
         lower, upper : ndarray of float64
-            Proved bounds, in the shape of `deltas`; infinite where delta is less
-            than the probability of an infinite loss. Those of `epsilon_bounds` may
-            be narrower.
+            Proved bounds, in the shape of `deltas`; infinite where delta is less than
+            the probability of an infinite loss. The bounds of `epsilon_bounds` may be
+            narrower.
 
         Examples
         --------
@@ -266,38 +266,39 @@ class CurveReadings(Accountant[State]):
         pessimistic: bool = True,
         tail_mass: Real = Fraction(1, 10**20),
     ) -> PrivacyLossDistribution:
-        """Return the law of the composed loss on a grid, both directions.
+        """Return the law of the composed loss on a grid, for both directions.
 
         Parameters
         ----------
         interval : int, float, Fraction or Decimal, optional
             Distance of the grid's losses, > 0: pure losses that are multiples of it
-            stay exact. None takes a power of two that gives about 4000 losses, or 1
-            where nothing was composed: then 0 is the only loss.
+            stay exact. None takes a power of two that gives about 4000 losses, or 1 if
+            nothing was composed (0 is then the only loss).
         pessimistic : bool
-            True for a law that is nowhere more private than what was composed, whose
-            epsilon is above the true one by less than `interval`; False for one that
-            is nowhere less private, with an epsilon below by less than twice that.
+            True for a law that is nowhere more private than the composition; its
+            epsilon exceeds the true epsilon by less than `interval`. False for a law
+            that is nowhere less private; its epsilon is below by less than twice
+            `interval`.
         tail_mass : int, float, Fraction or Decimal
-            > 0 and < 1: about the mass of finite losses that counts as infinite or (if
-            not `pessimistic`) is left out; delta changes by as much.
+            > 0 and < 1: approximate mass of finite losses that count as infinite or (if
+            not `pessimistic`) are left out; delta changes by this mass.
 
         Returns
         -------
         PrivacyLossDistribution
-            It has at most 1,000,000 losses a direction, a JSON form, and an event that
-            other accountants compose.
+            It has at most 1,000,000 losses per direction, a JSON form, and an event
+            that other accountants can compose.
 
         Raises
         ------
         ParameterError
             The grid would have too many losses.
         UnsupportedEventError
-            What was composed is about groups, or has losses of 700 and more.
+            The composition is about groups, or has losses of at least 700.
 
         Privacy
         -------
-        A pessimistic law dominates what was composed, in both directions and for the
+        A pessimistic law dominates the composition, in both directions and for the
         accountant's neighboring relation, also when composed with other events.
 
         References
@@ -357,17 +358,17 @@ class CurveReadings(Accountant[State]):
     # ---- the trade-off function ----------------------------------------------------
 
     def trade_off(self, *, symmetric: bool = True) -> ProfileTradeOff:
-        """Return the exact trade-off function, on or below it by rounding alone.
+        """Return the exact trade-off function, rounded down.
 
-        Each value is refined on the profile itself when it is requested.
+        Each value is refined on the profile when it is requested.
 
         Parameters
         ----------
         symmetric : bool
-            True for what every test meets, whichever of the two datasets is the null
-            hypothesis: the one whose `delta` is the accountant's. False for tests
-            whose null hypothesis is the dataset without the record (or that with it,
-            by `inverse()`), which are better known.
+            True for the function that holds with either dataset as the null hypothesis;
+            its `delta` is the accountant's. False for tests with the dataset without
+            the record as the null hypothesis (or with the record, by `inverse()`), for
+            which the bounds are better.
 
         Returns
         -------
@@ -377,8 +378,8 @@ class CurveReadings(Accountant[State]):
 
         Privacy
         -------
-        A lower bound of the trade-off function (for the accountant's neighboring
-        relation) claims less privacy than holds.
+        A lower bound on the trade-off function (for the accountant's neighboring
+        relation) never claims more privacy than holds.
 
         References
         ----------
@@ -401,7 +402,7 @@ class CurveReadings(Accountant[State]):
     def trade_off_bounds(
         self, *, symmetric: bool = True, points: int = 1000
     ) -> TradeOffBounds:
-        """Return functions on or below, and on or above, the exact trade-off function.
+        """Return a lower and an upper bound on the exact trade-off function.
 
         Parameters
         ----------
@@ -409,7 +410,7 @@ class CurveReadings(Accountant[State]):
             As in `trade_off`.
         points : int
             Number of epsilons at which each direction is read for `upper`, 8 to
-            100,000; its distance falls with their square.
+            100,000; the distance of `upper` falls with its square.
 
         Returns
         -------
@@ -472,7 +473,7 @@ def in_any_order(profile: LogProfile, epsilons: Floats) -> Floats:
 
 
 def exponentials(lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
-    """Return bounds of exponentials of numbers <= 0 from bounds of these."""
+    """Return bounds on exponentials of numbers <= 0 from bounds on the numbers."""
     # The library's exp errs by at most 4 units in the last place.
     low = np.exp(np.minimum(lower, 0.0)) * (1 - 8 * U)
     high = np.exp(np.minimum(upper, 0.0)) * (1 + 8 * U)
@@ -484,7 +485,7 @@ def exponentials(lower: Floats, upper: Floats) -> tuple[Floats, Floats]:
 
 
 def _middle(bounds: Floats) -> Floats:
-    """Return estimates of ln delta: the middle, or the upper bound if that is all."""
+    """Return estimates of ln delta: the middle, or the upper bound if it is alone."""
     lower, upper = bounds
     return np.asarray(np.where(np.isfinite(lower), (lower + upper) / 2, upper))
 
@@ -492,7 +493,7 @@ def _middle(bounds: Floats) -> Floats:
 def _guesses(
     points: Floats, bounds: Floats, log_delta: Floats
 ) -> tuple[Floats, Floats]:
-    """Return roughly where ln delta has these values, and d epsilon/d ln delta."""
+    """Return approximate epsilons of values of ln delta, and d epsilon/d ln delta."""
     from scipy.interpolate import CubicSpline
 
     middle = np.minimum.accumulate(_middle(bounds))

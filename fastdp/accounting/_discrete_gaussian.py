@@ -1,12 +1,12 @@
 """Bounds on delta for discrete Gaussian noise on integer vectors.
 
 The analytic Gaussian formula is not a bound for this law (it is 4-5 times too low
-for sigma below 1), so the profile is summed where that is possible and otherwise
-bounded by the theorem of docs/proofs/calibration.md, section 4:
+for sigma below 1), so the profile is summed where possible and otherwise bounded by the
+theorem of docs/proofs/calibration.md, section 4:
 
 * one coordinate moves: the exact sum of positive terms (section 2);
-* few coordinates, small sigma: the exact sum for every integer shift pattern that
-  is not covered by a larger one, and the worst of them (section 3);
+* few coordinates, small sigma: the largest of the exact sums for all integer shift
+  patterns that no larger pattern covers (section 3);
 * sigma >= 4: analytic profile + allowance, for any shifts (section 4);
 * otherwise: zero-concentrated privacy and its conversion.
 
@@ -44,7 +44,7 @@ def log_delta(
 ) -> float:
     """Return an upper bound of ln(delta(epsilon)).
 
-    Integer answers move by integer vectors of squared length at most `norm`, the
+    Integer answers change by integer vectors of squared length at most `norm`, the
     floor of the squared sensitivity; a sensitivity below 1 counts as 1.
     """
     norm = max(1, int(sensitivity * sensitivity))
@@ -68,8 +68,8 @@ def log_delta_between(
 ) -> float:
     """Return an upper bound of ln(delta(epsilon)) for every sigma in [low, high].
 
-    With r = (high/low)^2 and n moved coordinates r^(1 + n/2) delta(epsilon/r) at `high`
-    (docs/proofs/calibration.md, section 4).
+    With r = (high/low)^2 and n changed coordinates it is r^(1 + n/2) delta(epsilon/r)
+    at `high` (docs/proofs/calibration.md, section 4).
     """
     norm = max(1, int(sensitivity * sensitivity))
     moved = norm if coordinates is None else min(norm, coordinates)
@@ -88,10 +88,10 @@ def steady_log_delta(
 
 
 def piece(epsilon: Fraction, shift: int, sigma: Fraction) -> int:
-    """Return the last integer that has no part in delta, of one coordinate.
+    """Return the last integer that does not contribute to one coordinate's delta.
 
-    While it is the same, the sigma at which delta is above a number are an interval
-    (docs/proofs/calibration.md, section 4).
+    As long as it is the same, the sigmas with delta above a given number form an
+    interval (docs/proofs/calibration.md, section 4).
     """
     return math.floor(epsilon * sigma * sigma / shift - Fraction(shift, 2))
 
@@ -144,7 +144,7 @@ def single_log_delta(epsilon: Fraction, shift: int, sigma: Fraction) -> float:
 
 
 def _reach(rate: float) -> float:
-    """Return how far to follow exponents, so that the rest is negligible."""
+    """Return the largest exponent to sum, beyond which the rest is negligible."""
     return 50 + max(0.0, -2 * math.log(rate))
 
 
@@ -184,7 +184,7 @@ def large_sigma_log_delta(
 def large_sigma_allowance(
     epsilon: Fraction, mu: Fraction, log_variance: float
 ) -> float:
-    """Return ln of a bound of the distance from the profile to the analytic one."""
+    """Return ln of a bound on the profile's distance from the analytic profile."""
     least = log_variance / 2 * (1 + 1e-12)
     constant = next(c for sigma, c in ALLOWANCES if least >= math.log(sigma))
     a = epsilon / mu - mu / 2
@@ -196,7 +196,7 @@ def large_sigma_allowance(
 
 @functools.lru_cache(maxsize=64)
 def maximal_patterns(norm: int, coordinates: int | None) -> tuple[tuple[int, ...], ...]:
-    """Return the shift patterns that no other pattern within the norm enlarges.
+    """Return the shift patterns that no other pattern within the norm exceeds.
 
     A pattern lists positive integers, largest first, with at most `coordinates`
     entries and squares adding up to at most `norm`. Enlarging any entry gives a
@@ -224,8 +224,8 @@ def pattern_log_delta(
 ) -> float:
     """Return ln(delta) when the coordinates move by exactly `pattern`.
 
-    The loss depends on x through w = <x, pattern> alone. Its law is a convolution,
-    done under an exponential tilt that centres it at the kink, so that all terms
+    The loss depends on x only through w = <x, pattern>. The law of w is a convolution,
+    computed under an exponential tilt that centers it at the kink, so that all terms
     are positive and none underflows.
     """
     if len(pattern) == 1:

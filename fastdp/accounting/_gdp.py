@@ -2,10 +2,10 @@
 
 With a = epsilon/mu - mu/2, b = a + mu and x the scaled complementary error function,
 delta = exp(-a^2/2) (x(a/sqrt 2) - x(b/sqrt 2))/2. If mu is small compared with a, the
-difference is taken from the derivatives of the Mills ratio m at the middle, which have
-one sign after folding:
-m(a) - m(b) = 2 sum over odd k of (mu/2)^k m_k/k!, m_k = (-1)^k m^(k)(epsilon/mu) > 0.
-The single values of `_gaussian` take exact rationals and are somewhat slower.
+difference is computed from derivatives of the Mills ratio m at the middle, which have
+one sign after folding: m(a) - m(b) = 2 sum over odd k of (mu/2)^k m_k/k!, m_k = (-1)^k
+m^(k)(epsilon/mu) > 0. The scalar functions of `_gaussian` accept exact rationals and
+are slower.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _parts(size: int) -> Iterator[slice]:
 def _difference(epsilon: Floats, mu: Floats) -> tuple[Floats, Floats, Floats, Floats]:
     """Return a/sqrt 2, x(b/sqrt 2), the difference, and bounds of the places' rounding.
 
-    The difference is that for max(a, -1).
+    The difference is for max(a, -1).
     """
     from scipy.special import erfcx
 
@@ -81,10 +81,9 @@ def _difference(epsilon: Floats, mu: Floats) -> tuple[Floats, Floats, Floats, Fl
 
 
 def _block(epsilon: Floats, mu: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return ln(delta) rounded up, and its parts: -d delta/d epsilon is as their ratio.
+    """Return ln(delta) rounded up, and two parts whose ratio gives its derivative.
 
-    Those are x(b/sqrt 2) and the difference, or what stands for them where delta is
-    large.
+    The parts are x(b/sqrt 2) and the difference, or equivalent terms for a large delta.
     """
     low, upper, gap, slop = _difference(epsilon, mu)
     value = np.log(gap)
@@ -115,7 +114,7 @@ def _delta(epsilon: Floats, mu: Floats) -> Floats:
 
 
 def _raised(values: Floats) -> Floats:
-    """Return values raised by a few units in the last place, at most 1; in place."""
+    """Raise values by a few units in the last place, to at most 1, in place."""
     values *= 1 + 1e-15
     if float(values.min(initial=1.0)) < 1e-300:  # where a product need not round up
         tiny = values < 1e-300
@@ -124,7 +123,7 @@ def _raised(values: Floats) -> Floats:
 
 
 def reals(name: str, values: npt.ArrayLike) -> Floats:
-    """Return `values` as an array of doubles; anything but numbers is refused."""
+    """Return `values` as an array of doubles; refuse everything except numbers."""
     array = np.asarray(values)
     if array.dtype.kind not in "iuf":
         raise DTypeError(f"{name} must be real numbers, got {array.dtype}")
@@ -177,10 +176,10 @@ def _asymptotic(c: Floats, k: int) -> Floats:
 
 
 def epsilon(log_target: Floats, mu: Floats) -> Floats:
-    """Return epsilon >= 0 with ln(delta) <= log_target < 0, next to equality.
+    """Return epsilon >= 0 with ln(delta) <= log_target < 0, close to equality.
 
     Newton's method from above: ln(delta) is concave in epsilon, so it stays above.
-    What is returned has been checked against the rounded profile.
+    The result is checked against the rounded profile.
     """
     result = np.empty(log_target.size)
     for part in _parts(log_target.size):
@@ -210,9 +209,9 @@ def _invert(target: Floats, mu: Floats) -> Floats:
 
 
 def epsilon_from(log_target: float, mu: float, start: float) -> float:
-    """Return one epsilon as `epsilon` does, by Newton's method from a guess.
+    """Return one epsilon like `epsilon`, by Newton's method from a guess.
 
-    ln(delta) is concave, so that every step but the first comes from above.
+    ln(delta) is concave, so every step after the first starts from above.
     """
     # delta <= exp(-a^2/2)
     safe = mu * (math.sqrt(-2 * log_target) + mu / 2) * (1 + 1e-12)

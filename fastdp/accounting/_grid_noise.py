@@ -1,8 +1,8 @@
 """Noise on a fine grid, between two continuous laws: docs/proofs/grid_accounting.md.
 
-The library's real-valued mechanisms add discrete noise of 2^39 steps or more. No list
-of losses is that long, and none is needed: continuous noise of nearly the same scale
-is worse, and other such noise is better.
+The library's real-valued mechanisms add discrete noise of 2^39 steps or more. A list of
+the losses would be too long, and is not needed: the privacy of two continuous laws of
+nearly the same scale bounds it from both sides.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def gaussian_mus(
     sigma : Fraction
         Sigma of the discrete law, in steps.
     moved : int
-        Number of coordinates that a shift moves, at most.
+        Maximum number of coordinates that a shift changes.
 
     Returns
     -------
@@ -46,9 +46,9 @@ def gaussian_mus(
     -----
     With e = 2 exp(-2 pi^2 tau^2) (1 + tiny) for each of the `moved` coordinates,
     N(x, sigma^2 - tau^2) can be processed to within a factor of (1 +- e)^moved of the
-    discrete law, and that to within it of N(x, sigma^4/(sigma^2 - tau^2)). Such a
-    factor moves mu by less than 3 moved e. Any tau gives valid bounds; this one makes
-    both parts small.
+    discrete law, and the discrete law to within this factor of N(x, sigma^4/(sigma^2 -
+    tau^2)). The factor changes mu by less than 3 moved e. Any tau gives valid bounds;
+    the chosen tau makes both parts small.
     """
     if sigma < _COARSEST:
         return None
@@ -76,8 +76,8 @@ def slack_of_two(square: Fraction) -> float:
     """Return how far the sum of two discrete Gaussians is from a discrete Gaussian law.
 
     `square` is v w/(v + w) of their variances. The sum over x of e^(-(x - c)^2/2v) is
-    sqrt(2 pi v) (1 +- 2.001 e^(-2 pi^2 v)): that bounds ln of the masses' quotient,
-    and of the quotient of two of these quotients.
+    sqrt(2 pi v) (1 +- 2.001 e^(-2 pi^2 v)), which bounds ln of the masses' quotient,
+    and of the quotient of two such quotients.
     """
     if square < Fraction(1, 2):
         return math.inf
@@ -85,7 +85,7 @@ def slack_of_two(square: Fraction) -> float:
 
 
 def gaussian_sum_slack(variance: Fraction, count: int) -> float:
-    """Return that bound for `count` variables of one variance, added one by one."""
+    """Return the slack for `count` variables of one variance, added one by one."""
     few = min(count - 1, 64)
     total = math.fsum(
         slack_of_two(variance * Fraction(j, j + 1)) for j in range(1, few + 1)

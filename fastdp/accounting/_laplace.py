@@ -1,7 +1,7 @@
 """Discrete Laplace noise: exact profile, exact rho, exact truncation.
 
-Proofs are in docs/proofs/calibration.md, section 5: for an L1 budget over any
-number of coordinates the worst case is one coordinate moved by the whole budget,
+Proofs are in docs/proofs/calibration.md, section 5: for an L1 sensitivity over any
+number of coordinates, the worst case changes one coordinate by the whole sensitivity,
 and rho is the Kullback-Leibler divergence of that pair.
 """
 

@@ -2,7 +2,7 @@
 
 Errors of double arithmetic are covered by one rule: the natural logarithm of every
 delta that leaves this package has been raised by `inflate`. The standard library's
-`decimal` rounds exp and ln correctly, so it serves where many digits are needed.
+`decimal` rounds exp and ln correctly and is used if many digits are needed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _VECTOR, _SIDE, _SIDE_OF_COMPLEX = 4000, 64, 32
 def answered(reading: Callable[[], Answer], otherwise: Answer) -> Answer:
     """Return a reading, or `otherwise` if its parameters are beyond doubles.
 
-    `otherwise` must hold for every event, or stand for no bound.
+    `otherwise` must hold for every event, or mean "no bound".
     """
     try:
         with np.errstate(all="ignore"):
@@ -48,7 +48,7 @@ def answered(reading: Callable[[], Answer], otherwise: Answer) -> Answer:
 
 
 def required(event: object, reading: Callable[[], Answer]) -> Answer:
-    """Return a reading of an event; refuse one whose parameters are beyond doubles."""
+    """Return a reading of an event; refuse an event with parameters beyond doubles."""
     found = answered(reading, None)
     if found is None:
         raise UnsupportedEventError(
@@ -58,7 +58,7 @@ def required(event: object, reading: Callable[[], Answer]) -> Answer:
 
 
 def product(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return a @ b, computed by this thread alone.
+    """Return a @ b, computed only by this thread.
 
     For products of a few thousand terms BLAS wakes other threads, which then busy-wait
     for each other much longer than the product takes.
@@ -85,9 +85,10 @@ def product(a: npt.NDArray[Any], b: npt.NDArray[Any]) -> npt.NDArray[Any]:
 def binomial_ratios(
     count: int, odds: float, first: int, mode: int, last: int
 ) -> npt.NDArray[np.float64]:
-    """Return binomial masses from `first` to `last` over that at the mode.
+    """Return binomial masses from `first` to `last`, divided by the mode's mass.
 
-    The i-th from the mode has the rounding of i products of two ratios each.
+    The i-th ratio from the mode has the rounding errors of i products of two ratios
+    each.
     """
     up = np.arange(mode, last, dtype=np.float64)
     down = np.arange(mode, first, -1, dtype=np.float64)
@@ -97,7 +98,7 @@ def binomial_ratios(
 
 
 def inflate(log_delta: float) -> float:
-    """Return an upper bound of the ln(delta) that was computed as `log_delta`."""
+    """Return an upper bound on the exact value of a computed `log_delta`."""
     return min(0.0, log_delta + FLAT_SLOP + RELATIVE_SLOP * abs(log_delta))
 
 
@@ -148,10 +149,10 @@ def sqrt_up(square: Fraction, bits: int = 80) -> Fraction:
 def near_floor(value: Fraction) -> int:
     """Return the floor, or the next integer if `value` is just below it.
 
-    Answers in integers move by integers, so only the floor of a sensitivity counts.
-    But sensitivities are rounded numbers: math.sqrt(3)**2 is below 3, and noise for 2
-    does not cover 3. Just below means by 2^-20, or 2^-50 of a larger value; from 2^50
-    on the floor itself is as near.
+    Integer answers change by integers, so only the floor of a sensitivity counts. But
+    sensitivities are rounded numbers: math.sqrt(3)**2 is below 3, and noise for 2 does
+    not cover 3. "Just below" means by at most 2^-20, or by 2^-50 of a larger value;
+    from 2^50 on the floor itself is this close.
     """
     if value < 1 << 50:
         value += max(Fraction(1, 1 << 20), value / (1 << 50))
@@ -159,9 +160,9 @@ def near_floor(value: Fraction) -> int:
 
 
 def integer_l2(sensitivity: Fraction) -> Fraction:
-    """Return an L2 sensitivity of integer answers whose square is not just below one.
+    """Return an L2 sensitivity with a square that is not just below an integer.
 
-    The sensitivity itself, or the root of the next integer, rounded up.
+    It is the sensitivity itself, or the root of the next integer, rounded up.
     """
     square = sensitivity * sensitivity
     norm = Fraction(near_floor(square))
@@ -214,11 +215,11 @@ def root_above(
     high: float,
     relative: float = 1e-13,
 ) -> float:
-    """Return x in (low, high] with excess(x) <= 0, next to a sign change.
+    """Return x in (low, high] with excess(x) <= 0, close to a sign change.
 
-    `excess` must be > 0 at `low` and <= 0 at `high`; x is a point where it was
-    evaluated, so the result has been checked for any shape of the function.
-    Bracketing with inverse quadratic steps (Chandrupatla 1997).
+    `excess` must be > 0 at `low` and <= 0 at `high`; `excess` was evaluated at x, so
+    the result is checked for any shape of the function. Bracketing with inverse
+    quadratic steps (Chandrupatla 1997).
     """
     x_old, x_new = low, high
     f_old, f_new = excess(low), excess(high)
@@ -270,10 +271,10 @@ def search(
     step: float = 1e-4,
     relative: float = 1e-13,
 ) -> float:
-    """Return a parameter within `limits` where excess was found <= 0.
+    """Return a parameter within `limits` at which the evaluated excess is <= 0.
 
-    `excess` falls as the parameter grows, at least on the whole; the result lies
-    next to a change of sign. The bracket grows from `guess` by doubling steps.
+    `excess` roughly falls as the parameter grows; the result is close to a change of
+    sign. The bracket grows from `guess` by doubling steps.
     """
     low_end = float_up(limits[0])
     high_end = float_down(limits[1])

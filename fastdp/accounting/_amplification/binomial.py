@@ -1,4 +1,4 @@
-"""Binomial laws with directed bounds: windows, fair ones, and means of positive parts.
+"""Binomial laws with directed bounds: windows, fair coins, means of positive parts.
 
 Proofs: docs/proofs/amplification.md, section 1.
 """
@@ -37,7 +37,7 @@ def _stirling_table() -> Floats:
 
 
 def _stirling(n: Floats) -> Floats:
-    """Return the error of Stirling's formula for ln(n!), absolutely within 1e-15."""
+    """Return the error of Stirling's formula for ln(n!), with absolute error 1e-15."""
     far = np.maximum(n, 16.0)
     square = far * far
     series = (1 / 1260 - (1 / 1680 - 1 / (1188 * square)) / square) / square
@@ -47,7 +47,7 @@ def _stirling(n: Floats) -> Floats:
 
 
 def log_factorial(n: Floats) -> Floats:
-    """Return ln(n!) at whole n >= 0, relatively within some units in the last place."""
+    """Return ln(n!) for integers n >= 0, within a few units in the last place."""
     some = np.maximum(n, 1.0)
     value = (some + 0.5) * np.log(some) - some + _HALF_LOG_2PI + _stirling(some)
     return np.where(n < 2, 0.0, value)
@@ -93,7 +93,7 @@ def _tail_ratio(trials: Floats, hits: Floats) -> Floats:
 def log_hinge(trials: Floats, v: Floats, rest: Floats, upper: bool) -> Floats:
     """Return ln E[(a - trials/2 - v)_+], a ~ Bin(trials, 1/2), v >= 0, in a direction.
 
-    `rest` is trials/2 - v, which the caller knows to more digits than v.
+    `rest` is trials/2 - v, which the caller has with more digits than v.
     """
     sign = 1.0 if upper else -1.0
     inside = rest > 0
@@ -128,7 +128,7 @@ class Window:
 
     @property
     def log_kept(self) -> float:
-        """Logarithm of a lower bound of the probability of all blocks."""
+        """Logarithm of a lower bound on the probability of all blocks."""
         lost = float(np.logaddexp(self.log_below, self.log_above))
         return math.log(-math.expm1(lost)) if lost < 0 else -math.inf
 
@@ -138,7 +138,8 @@ def window(
 ) -> Window:
     """Return Bin(trials, p) in at most `blocks` blocks, p given by its log-odds.
 
-    Blocks are `grain` times the mode wide, or wider if `blocks` of them would not do.
+    The width of a block is `grain` times the mode, or more if `blocks` blocks would not
+    suffice.
     """
     p = 1 / (1 + math.exp(-log_odds)) if log_odds > -700 else 0.0
     other = 1 / (1 + math.exp(log_odds)) if log_odds < 700 else 0.0
@@ -167,9 +168,10 @@ def window(
 
 
 def _outside(log_end: float, more: int, back: int, log_odds: float) -> float:
-    """Return ln of a bound of a binomial tail beyond its end, by a geometric series.
+    """Return ln of a bound on a binomial tail beyond its end, by a geometric series.
 
-    `more` counts lie beyond; the first of them has more/back odds of the end.
+    `more` counts are beyond the end; the ratio of the first of them to the end is
+    more/back times the odds.
     """
     if more == 0:
         return -math.inf

@@ -1,4 +1,4 @@
-"""Noisy iterations with only the last one released: how best to pay for shifts.
+"""Noisy iterations that release only the last iterate: the best payment for shifts.
 
 X_t = phi_t(X_(t-1)) + noise of sigma_t, phi_t c_t-Lipschitz, on two datasets whose
 phi_t are at most s_t apart. Any payments a_t >= 0 that never exceed the shifts so far,
@@ -6,9 +6,9 @@ phi_t are at most s_t apart. Any payments a_t >= 0 that never exceed the shifts 
     z_t = c_t z_(t-1) + s_t - a_t >= 0, z_T = 0,
 
 give Gaussian privacy with mu^2 = sum a_t^2/sigma_t^2 (docs/proofs/amplification.md,
-section 2). In units of what arrives at the end, the sums of a may not exceed those of
-s, and the best path is the greatest convex minorant of the points (sum of sigma^2, sum
-of s): exact in rationals.
+section 2). In units of the distance at the end, the sums of a may not exceed the sums
+of s, and the best path is the greatest convex minorant of the points (sum of sigma^2,
+sum of s): exact in rationals.
 """
 
 from __future__ import annotations
@@ -54,16 +54,16 @@ def contractive_iteration(
     Parameters
     ----------
     shifts : sequence of numbers
-        For each step the largest distance of the two datasets' maps at one point, >= 0;
-        at least one is > 0.
+        Largest distance between the two datasets' maps at one point, for each step, >=
+        0; at least one is > 0.
     sigmas : sequence of numbers
         Standard deviation of each step's Gaussian noise (in every coordinate), > 0.
     contractions : sequence of numbers, optional
         Lipschitz constant of each step's map, >= 0 and at most 1; None: all are 1.
     diameter : number, optional
-        If all iterates are projected to a convex set: its diameter, > 0.
+        Diameter, > 0, of the convex set that all iterates are projected to, if any.
     last_iterate_only : bool
-        Must be True: nothing but the last iterate is released.
+        Must be True: only the last iterate is released.
     neighboring_relation : NeighboringRelation
         The relation for which the shifts hold.
 
@@ -79,9 +79,9 @@ def contractive_iteration(
 
     Privacy
     -------
-    Approximate for all mechanisms of the kind, and the best of all ways to spread the
-    shifts over the steps. Both datasets start at the same point, which must not depend
-    on the data. As a bound of Renyi divergences it is D_a <= a mu^2/2.
+    Approximate for all such mechanisms, with the best way to spread the shifts over the
+    steps. Both datasets start at the same point, which must not depend on the data. As
+    a bound on Renyi divergences it is D_a <= a mu^2/2.
 
     References
     ----------
@@ -91,7 +91,7 @@ def contractive_iteration(
 
     Examples
     --------
-    A record used in the first of four steps is paid in four parts:
+    The shift of a record in the first of four steps is paid in four parts:
 
     >>> contractive_iteration(
     ...     shifts=[1, 0, 0, 0], sigmas=[1] * 4, last_iterate_only=True
@@ -170,7 +170,7 @@ def noisy_gradient_descent(
     diameter: Real | None = None,
     last_iterate_only: bool,
 ) -> GDPEvent:
-    """Return the event of projected noisy full-batch gradient descent, last iterate.
+    """Return the event of the last iterate of projected noisy gradient descent.
 
     x <- project(x - step_size (mean gradient + sigma * normal noise)).
 
@@ -179,24 +179,24 @@ def noisy_gradient_descent(
     steps : int
         Number of steps, >= 1.
     records : int
-        Number of records that the mean is over, >= 1; public.
+        Number of records in the mean, >= 1; public.
     sigma : int, float, Fraction or Decimal
         Standard deviation of the noise on the mean gradient, > 0.
     step_size, smoothness, strong_convexity
         As in `gradient_contraction`; for every record's loss.
     lipschitz : int, float, Fraction or Decimal
-        Largest norm of a record's gradient (after clipping it is no gradient, and the
-        theorem does not hold), > 0.
+        Largest norm of a record's gradient, > 0. (A clipped gradient is not a gradient,
+        and the theorem does not hold for it.)
     diameter : int, float, Fraction or Decimal, optional
-        Diameter of the convex set that iterates are projected to; with it, further
-        steps cost nothing from some number of steps on.
+        Diameter of the convex set that iterates are projected to; with it, steps beyond
+        some number cost nothing.
     last_iterate_only : bool
-        Must be True: nothing but the last iterate is released.
+        Must be True: only the last iterate is released.
 
     Returns
     -------
     GDPEvent
-        For one record replaced.
+        The event if one record is replaced.
 
     Raises
     ------
@@ -244,7 +244,7 @@ def noisy_sgd(
     diameter: Real | None = None,
     last_iterate_only: bool,
 ) -> GDPEvent:
-    """Return the event of projected noisy SGD over the records in a fixed order.
+    """Return the event of projected noisy SGD with a fixed order of records.
 
     x <- project(x - step_size (gradient of one record + sigma * normal noise)), record
     after record, `passes` times in the same order; the last iterate is released.
@@ -254,8 +254,8 @@ def noisy_sgd(
     records : int
         Number of records, >= 1; public.
     record : int, optional
-        The record whose privacy is bounded, 1 ... records in the order of use; None:
-        the last one, which has the least privacy.
+        Place of the record, 1 ... records in the order of use; None: the last record,
+        which has the least privacy.
     passes : int
         Number of passes over the records, >= 1.
     sigma : int, float, Fraction or Decimal
@@ -266,8 +266,8 @@ def noisy_sgd(
     Returns
     -------
     GDPEvent
-        For that record replaced: mu = 2 lipschitz/(sigma sqrt(n - t + 1)) for record t
-        in one pass of convex losses.
+        The event if this record is replaced: mu = 2 lipschitz/(sigma sqrt(n - t + 1))
+        for record t in one pass of convex losses.
 
     Raises
     ------
@@ -345,8 +345,8 @@ def _least_square(
 ) -> Fraction:
     """Return the least sum of a_t^2/sigma_t^2, or a little more.
 
-    With a diameter, the runs may be assumed equal up to any step, if the diameter is
-    charged as their distance there: take the best of several such steps.
+    With a diameter, the runs may be assumed equal up to any step if the diameter is
+    charged as their distance at this step: take the best of several steps.
     """
     forgets = [t for t, c in enumerate(contractions) if c == 0]
     if forgets:  # a constant map erases all earlier distances
@@ -384,10 +384,10 @@ def _starts(count: int) -> list[int]:
 
 
 def _weights(contractions: list[Fraction]) -> list[Fraction]:
-    """Return how much of a distance after each step arrives at the end.
+    """Return the share of a distance after each step that remains at the end.
 
-    Rounded up, and never growing towards the past: Lipschitz constants may be raised,
-    up to 1.
+    The shares are rounded up and do not grow toward earlier steps: Lipschitz constants
+    may be raised, up to 1.
     """
     weights = [Fraction(1)]
     for c in contractions[:0:-1]:
@@ -401,8 +401,8 @@ _Number = TypeVar("_Number", Fraction, float)
 def _minorant_square(rises: list[_Number], spans: list[_Number]) -> _Number:
     """Return the sum of dy^2/dx over the convex minorant from 0 to the last point.
 
-    The points are the sums of spans and rises. Only a first span may be 0: its rise is
-    a distance to start with, which is no point of the path itself.
+    The points are the sums of spans and rises. Only the first span may be 0: its rise
+    is then an initial distance, which is not a point of the path.
     """
     zero = rises[0] - rises[0]
     x, y = zero, zero
@@ -425,7 +425,7 @@ def _minorant_square(rises: list[_Number], spans: list[_Number]) -> _Number:
 def _constant_square(
     steps: int, shift: Fraction, variance: Fraction, c: Fraction, wide: Fraction | None
 ) -> Fraction:
-    """Return the least sum for equal steps, where one slope is best throughout."""
+    """Return the least sum for equal steps, for which a constant slope is best."""
     best = late_square(steps, shift, variance, c, Fraction(0))
     if wide is None:
         return best
@@ -441,7 +441,7 @@ def _constant_square(
 def late_square(
     steps: int, shift: Fraction, variance: Fraction, c: Fraction, wide: Fraction
 ) -> Fraction:
-    """Return (distance that arrives)^2/(noise that arrives), of the last steps."""
+    """Return (distance at the end)^2/(noise at the end) of the last steps."""
     if c == 1:
         return (wide + shift * steps) ** 2 / (variance * steps)
     low, high = _power(c, steps)
@@ -452,7 +452,7 @@ def late_square(
 
 
 def _power(c: Fraction, exponent: int) -> tuple[Fraction, Fraction]:
-    """Return bounds of c^exponent for 0 <= c < 1; both exact if that is short."""
+    """Return bounds on c^exponent for 0 <= c < 1; both exact if it has few digits."""
     if c == 0 or exponent * c.denominator.bit_length() <= 20_000:
         value = c**exponent
         return value, value

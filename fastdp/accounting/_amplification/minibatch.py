@@ -1,7 +1,7 @@
 """Noisy SGD with random batches and projections; only the last iterate is released.
 
-Up to some step, two runs are assumed to differ by the diameter. From there on, part of
-each step's noise pays for that distance; the rest hides which records were in the batch
+Up to some step, two runs are assumed to differ by the diameter. After it, part of each
+step's noise pays for this distance; the rest hides which records were in the batch
 (docs/proofs/amplification.md, section 2).
 """
 
@@ -47,10 +47,10 @@ def noisy_minibatch_sgd(
     window: int | None = None,
     last_iterate_only: bool,
 ) -> Event:
-    """Return the event of projected noisy SGD with random batches, last iterate.
+    """Return the event of the last iterate of projected noisy minibatch SGD.
 
-    x <- project(x - step_size (mean gradient of a batch + sigma * normal noise)), the
-    batch a uniform subset of the records, drawn anew in every step.
+    x <- project(x - step_size (mean gradient of a batch + sigma * normal noise)), where
+    the batch is a uniform subset of the records, drawn again in every step.
 
     Parameters
     ----------
@@ -67,13 +67,13 @@ def noisy_minibatch_sgd(
     window : int, optional
         Number of last steps that are charged, >= 1; half of their noise pays for the
         steps before. None: the best number for large noise, or all steps with all of
-        their noise if there are fewer than four times as many.
+        their noise if there are fewer than four times this number.
 
     Returns
     -------
     Event
-        For one record replaced: Gaussian noise on samples of fixed size, and Gaussian
-        privacy for the steps before the window.
+        The event if one record is replaced: Gaussian noise on samples of fixed size,
+        and Gaussian privacy for the steps before the window.
 
     Raises
     ------
@@ -82,8 +82,8 @@ def noisy_minibatch_sgd(
 
     Privacy
     -------
-    Approximate. From some number of steps on, further steps cost nothing.
-    All records' losses must be convex and smooth, with gradients that are not clipped.
+    Approximate. Steps beyond some number cost nothing. All records' losses must be
+    convex and smooth, with gradients that are not clipped.
 
     References
     ----------
@@ -131,7 +131,7 @@ def noisy_minibatch_sgd(
 def _sampled(
     records: int, batch: int, size: Fraction, width: Fraction, count: int
 ) -> Event:
-    """Return the event of steps whose every iterate may be seen."""
+    """Return the event of steps if every iterate may be seen."""
     one: Event = GaussianEvent(
         sensitivity=size, sigma=width, neighboring_relation=_REPLACE
     )

@@ -6,9 +6,9 @@ q = 1/(E + k - 1),
     delta(epsilon) = (E - 1)/n E[(a - x c - y (a + c + d))_+],  y = (x - 1)/(E - 1),
 
 the mean of the positive part of a sum of n equal laws, which is an integral along
-Re z = theta of M(z)^n/z^2. A trapezoidal sum of it is that mean and aliases, none of
-them negative; what is cut off is bounded by the distance of M from 1 in modulus
-(docs/proofs/amplification.md, section 1).
+Re z = theta of M(z)^n/z^2. A trapezoidal sum of the integral is this mean plus
+nonnegative aliases; the truncated part is bounded by the distance of M from 1 in
+modulus (docs/proofs/amplification.md, section 1).
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class ResponseSum:
         )
 
     def cumulants(self, t: _Floats) -> tuple[_Floats, _Floats]:
-        """Return ln of the moment of the whole sum at real t, and bounds of errors."""
+        """Return ln of the moment of the whole sum at real t, and error bounds."""
         power = np.multiply.outer(t, self.values)
         with np.errstate(over="ignore", invalid="ignore"):
             each = self.chances * np.expm1(power)
@@ -88,12 +88,12 @@ class ResponseSum:
         return float(t[np.argmin(self.cumulants(t)[0] - 2 * np.log(t))])
 
     def tilted(self, theta: float) -> _Floats:
-        """Return the chances under the tilt."""
+        """Return the tilted probabilities."""
         weights = self.chances * np.exp(theta * self.values)
         return np.asarray(weights / weights.sum())
 
     def log_delta_bounds(self) -> tuple[float, float]:
-        """Return bounds of ln(delta) from below and above; -infinity for none."""
+        """Return a lower and an upper bound on ln(delta); -infinity for none."""
         theta = self.saddle()
         base, base_error = (
             float(part[0]) for part in self.cumulants(np.array([theta]))
@@ -140,10 +140,10 @@ class ResponseSum:
 
 
 def _aliases(law: ResponseSum, theta: float, base: float) -> tuple[float, float]:
-    """Return a period, and a bound of its aliases in units of the moment at theta.
+    """Return a period, and a bound on its aliases in units of the moment at theta.
 
-    (L + m T)_+ is at most exp(t (L + m T))/(e t) for every t > 0: t > theta serves for
-    m < 0, and t < theta for m > 0.
+    (L + m T)_+ is at most exp(t (L + m T))/(e t) for every t > 0: use t > theta for m <
+    0, and t < theta for m > 0.
     """
     t = theta * np.concatenate([np.linspace(0.05, 0.95, 19), 1 + np.geomspace(0.02, 4)])
     value, error = law.cumulants(t)
@@ -168,7 +168,7 @@ def _aliases(law: ResponseSum, theta: float, base: float) -> tuple[float, float]
 def _powers(
     law: ResponseSum, shape: _Shape, y: _Floats
 ) -> tuple[npt.NDArray[np.complex128], _Floats]:
-    """Return n ln(phi) at each y, and bounds of its errors."""
+    """Return n ln(phi) at each y, and its error bounds."""
     turn = np.multiply.outer(y, law.values)
     half = np.sin(turn / 2)
     moved = product(-2 * half * half + 1j * np.sin(turn), shape.chances)
@@ -191,12 +191,12 @@ def _powers(
 
 @dataclass(frozen=True)
 class _Shape:
-    """Where |phi|^n is not negligible: near 0, and near multiples of 2 pi.
+    """Regions of non-negligible |phi|^n: near 0, and near multiples of 2 pi.
 
     |phi|^n is at most exp(-n w), w the sum of p p' (1 - cos(y (v - v'))) over pairs of
-    values. Up to pi over their largest distance all cosines are bounded by parabolas.
+    values. Up to pi over the largest distance of values, parabolas bound all cosines.
     Beyond, y D = 2 pi m + u: two pairs that share a value, at distances D and x D,
-    bound w by a parabola in u, and by one in what is left of 2 pi m x.
+    bound w by a parabola in u plus a parabola in the remainder of 2 pi m x.
     """
 
     theta: float
@@ -225,7 +225,7 @@ class _Shape:
         return cls(theta, chances, spread, first, second, above, x, edge)
 
     def nodes(self, step: float) -> tuple[_Floats, float]:
-        """Return the nodes to sum over, and a bound of the integral over the others."""
+        """Return the nodes of the sum, and a bound on the integral over the rest."""
         step = step * self.unit
         edge = self.edge * self.unit
         half = math.pi * math.sqrt(_DEEP / (2 * self.spread)) * self.unit
@@ -249,7 +249,7 @@ class _Shape:
         return j * (step / self.unit), left_out * self.unit * (1 + 1e-6)
 
     def _lobes(self, step: float) -> tuple[int, float]:
-        """Return how many lobes to sum, and a bound of what the others add."""
+        """Return the number of lobes to sum, and a bound on the other lobes."""
         after = self._tails(0, step)
         # roughly the main lobe's integral
         main = min(1 / (self.theta * math.sqrt(self.spread)), 1.0) / self.theta
@@ -259,7 +259,7 @@ class _Shape:
         return kept, float(after[kept])
 
     def _after(self, kept: int, step: float) -> float:
-        """Return a bound of the integral over all periods after `kept`."""
+        """Return a bound on the integral over all periods after `kept`."""
         return float(self._tails(kept, step)[0])
 
     def _tails(self, kept: int, step: float) -> _Floats:

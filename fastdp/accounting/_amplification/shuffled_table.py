@@ -1,9 +1,9 @@
-"""Shuffled k-ary response, k >= 3, if few reports hide: a sum over three counts.
+"""Shuffled k-ary response, k >= 3, with few hiding reports: a sum over three counts.
 
 delta(epsilon) = (E - 1)/n E[(a - x c - y (a + c + d))_+] with (a, c, d) multinomial
 (docs/proofs/amplification.md, section 1). Given s = a + c, c ~ Bin(s, 1/2), and the
 positive part is (1 + x)(r - c)_+, (1 + x) r = s (1 - y) - d y: two running sums over c
-serve all d. All terms are positive.
+are enough for all d. All terms are positive.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ _DEEP = 28.0
 def log_delta_bounds(
     local_epsilon: float, clients: int, categories: int, epsilon: float, log_size: float
 ) -> tuple[float, float]:
-    """Return bounds of ln(delta) from below and above; infinite for large tables.
+    """Return a lower and an upper bound on ln(delta); infinite for large tables.
 
-    For 0 <= epsilon < local_epsilon. The part left out is about exp(log_size - 28).
+    It holds for 0 <= epsilon < local_epsilon. The omitted part is about exp(log_size -
+    28).
     """
     e, e0 = epsilon, local_epsilon
     log_grown = e0 + math.log(-math.expm1(-e0))  # ln(E - 1)
@@ -91,9 +92,9 @@ def _window(trials: int, chance: float, reach: float) -> _Floats:
 def _log_weights(
     counts: _Floats, trials: _Floats, log_odds: float
 ) -> tuple[_Floats, float]:
-    """Return ln of binomial laws cut to these counts, a row each, and their error.
+    """Return ln of binomial laws cut to these counts, one row each, with the error.
 
-    From ratios of neighbors; cut laws are above the whole ones.
+    It uses ratios of neighboring masses; a cut law is above the whole law.
     """
     left = trials - counts[:-1]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -113,8 +114,8 @@ def _log_weights(
 def _log_hinges(s: _Floats, r: _Floats) -> tuple[_Floats, float]:
     """Return ln E[(r - c)_+], c ~ Bin(s, 1/2), for a row of r each, and its error.
 
-    It is the sum over j < I of P(c <= j), and (r - I) P(c <= I), I the largest whole
-    number below r.
+    It is the sum over j < I of P(c <= j), plus (r - I) P(c <= I), where I is the
+    largest integer below r.
     """
     whole = np.ceil(r) - 1
     top = np.minimum(whole.max(axis=1), s)

@@ -1,16 +1,16 @@
 """The pair of laws behind shuffled reports, summed with directed bounds.
 
-A report of one client hides among those of the others that did not depend on their
-values. With N such reports in sight, the client's own included, s of them at the two
-values that are compared and a of these at the first,
+A report of one client hides among other clients' reports that do not depend on their
+values. With N such reports, including the client's own, s of them at the two compared
+values and a of these at the first value,
 
     delta(epsilon) = E c/N E[(a - s/2 - v)_+],   a ~ Bin(s, 1/2),
 
 where N - 1 is binomial and v, c are elementary (docs/proofs/amplification.md, section
 1, which proves every step of this file). For any randomizer and for binary response
 N = s: the inner mean is a closed form in one tail ratio, and the outer sum runs over
-blocks, at whose ends the terms are monotone. For responses with more categories it is
-an integral, or a table where few reports hide.
+blocks in which the terms are monotone. For more categories delta is an integral, or a
+table if few reports hide.
 """
 
 from __future__ import annotations
@@ -64,12 +64,12 @@ class ShuffledPair:
 
     @property
     def log_beyond(self) -> float:
-        """Logarithm of delta at or beyond the local epsilon: that of one report."""
+        """Logarithm of one report's delta, for epsilons from the local epsilon on."""
         return math.log(self.local_delta) if self.local_delta else -math.inf
 
     @functools.cached_property
     def log_distance(self) -> float:
-        """Logarithm of how far reports are from pure ones, in total variation.
+        """Logarithm of the total variation distance of reports from pure reports.
 
         (n - 1) delta0 (E + 2)/(E (E + 1)) + delta0/(E + 1).
         """
@@ -94,10 +94,10 @@ class ShuffledPair:
         upper: bool = True,
         coarse: bool = False,
     ) -> float:
-        """Return ln of a bound of delta(epsilon) from above, or from below.
+        """Return ln of an upper or a lower bound on delta(epsilon).
 
-        For 0 <= epsilon < local_epsilon and a delta not far below exp(log_size). With
-        `coarse` the bound may be wider, or only an estimate.
+        It holds for 0 <= epsilon < local_epsilon and a delta not far below
+        exp(log_size). With `coarse` the bound may be wider, or only an estimate.
         """
         pure = self._pure_log_delta(epsilon, log_size, upper, coarse)
         if not self.local_delta:
@@ -191,10 +191,11 @@ def log_delta(pair: ShuffledPair, epsilon: float, upper: bool = True) -> float:
 def epsilon_at(
     pair: ShuffledPair, log_target: float, upper: bool = True, near: float | None = None
 ) -> float:
-    """Return nearly the least epsilon where delta is proved to be at most the target.
+    """Return nearly the least epsilon with a proved delta of at most the target.
 
-    With `upper` False, return one where a lower bound of delta is at least the target:
-    no smaller epsilon meets it. `near` is an epsilon that is known to be close.
+    With `upper` False, return an epsilon at which a lower bound on delta is at least
+    the target, so no smaller epsilon meets the target. `near` is an epsilon known to be
+    close.
     """
 
     def excess(epsilon: float, coarse: bool = False) -> float:

@@ -1,10 +1,10 @@
 """Random allocation: the law of a mean of independent ratios, in cells of any width.
 
-R is the ratio dP/dQ of one step under Q, and S the mean of t independent ones. A cell
+R is the ratio dP/dQ of one step under Q, and S the mean of t independent copies. A cell
 of values is merged to its barycenter (lower) or split to its ends (upper), like cells
-of losses, and sums keep the order of means of convex functions. Such a function rises
-(removal) or falls (addition) with S: an upper law rounds each value to where it loses
-privacy, a lower law to the other side (docs/proofs/allocation.md).
+of losses, and sums preserve the order of means of convex functions. These functions
+rise (removal) or fall (addition) with S: an upper law rounds each value toward less
+privacy, a lower law toward more (docs/proofs/allocation.md).
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ OneStep = Callable[[Cost | None, int], Law]
 class Ratios:
     """Values of a sum of ratios, ascending, with their masses under Q.
 
-    `lost` stands for values that are left out: for a removal it is their mean, for an
-    addition their probability. `error` bounds the relative errors of masses.
+    `lost` accounts for omitted values: for a removal it is their mean, for an addition
+    their probability. `error` bounds the relative errors of masses.
     """
 
     value: Floats
@@ -65,7 +65,7 @@ class Ratios:
 
 @dataclass(frozen=True)
 class Allocation:
-    """One of `steps` steps, joined with probability `rate`, in one direction.
+    """Allocation to one of `steps` steps with probability `rate`, in one direction.
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ class Allocation:
         True to split cells, False to merge them.
     gone : float
         Mass of one step's infinite losses, under P for a removal and under Q for an
-        addition. Laws are those of a loss, given that it is finite.
+        addition. Laws are conditional on a finite loss.
     """
 
     steps: int
@@ -90,7 +90,7 @@ class Allocation:
 
     @property
     def _toward(self) -> int:
-        """1 where values are rounded up, else -1."""
+        """1 if values are rounded up, -1 if down."""
         return 1 if self.removal == self.upper else -1
 
     def law(self, one: OneStep, cost: Cost | None, cells: int, tail: float) -> Law:
@@ -181,7 +181,7 @@ class Allocation:
     def _sum(
         self, a: Ratios, b: Ratios, done: int, cost: Cost, cells: int, tail: float
     ) -> Ratios:
-        """Return the sum of `a` and `b`, of `done` ratios in all, in cells."""
+        """Return the sum of `a` and `b`, with `done` ratios in total, in cells."""
         # Imported here, so that importing the accountants loads no extension.
         from fastdp import _core
 
@@ -222,9 +222,9 @@ class Allocation:
     def _cut(self, found: Ratios, tail: float) -> Ratios:
         """Return the sum without tails of a mass of about `tail`.
 
-        The mass is that under Q, for the upper tail of a removal that under P. A lower
-        law drops the tails. An upper law moves them to the next value, the lower tail
-        of an addition to 0; the upper tail of a removal counts as lost as well.
+        The mass is under Q, and for the upper tail of a removal under P. A lower law
+        drops the tails. An upper law moves the tails to the next value, and the lower
+        tail of an addition to 0; the upper tail of a removal also counts as lost.
         """
         value, mass = found.value, found.mass
         first = int(np.searchsorted(np.cumsum(mass), tail))
@@ -253,9 +253,9 @@ class Allocation:
     # ---- where cells go --------------------------------------------------------------
 
     def _price(self, value: Floats, done: int, cost: Cost) -> Floats:
-        """Return the cost of a blur of ln of a sum of `done` ratios, by mass under Q.
+        """Return the cost, by Q-mass, of rounding ln of a sum of `done` ratios.
 
-        The other ratios count as 1; `cost` is the cost of a blur of the loss.
+        The other ratios count as 1; `cost` is the cost of rounding the loss.
         """
         mean = (value + (self.steps - done)) / self.steps
         mean = np.maximum(1 - self.rate + self.rate * mean, 1e-300)
@@ -265,13 +265,13 @@ class Allocation:
         return np.asarray(found * slope * slope)
 
     def _price_of_loss(self, loss: Floats, cost: Cost) -> Floats:
-        """Return the cost of a blur of one step's loss, by mass under P."""
+        """Return the cost, by P-mass, of rounding one step's loss."""
         value = np.exp(loss if self.removal else -loss)
         found = self._price(value, 1, cost)
         return np.asarray(found / value if self.removal else found)
 
     def _edges(self, a: Ratios, b: Ratios, done: int, cost: Cost, cells: int) -> Floats:
-        """Return edges of cells for the sum of two."""
+        """Return edges of cells for the sum of two laws."""
         (x, p), (y, q) = _thinned(a), _thinned(b)
         value, mass = x[:, None] + y, p[:, None] * q
         if a is b:  # each pair once
@@ -288,7 +288,7 @@ class Allocation:
 
 
 def _lowest(a: Ratios, b: Ratios) -> list[float]:
-    """Return the sums of the two lowest values of each."""
+    """Return the sums of the two lowest values of both."""
     return [float(x + y) for x in a.value[:2] for y in b.value[:2]]
 
 

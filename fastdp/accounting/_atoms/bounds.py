@@ -1,4 +1,4 @@
-"""Bounds of a profile from atoms: epsilon at a delta, and delta at an epsilon."""
+"""Bounds on a profile from atoms: epsilon at a delta, and delta at an epsilon."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _FARTHEST = 1e8
 
 
 class Aim(NamedTuple):
-    """How closely an epsilon is to be bounded.
+    """The required precision of the bounds on an epsilon.
 
     Parameters
     ----------
     enough : float
-        An epsilon that is found to be at most this is not bracketed more closely.
+        An epsilon of at most this is not bracketed more closely.
     effort : float
-        1 tries only what takes a fraction of a second; larger values try more.
+        1 tries only methods that take a fraction of a second; larger values try more.
     lower, upper : bool
         Which bounds are wanted; the other one may be trivial.
     """
@@ -98,7 +98,7 @@ def epsilon_bounds(
 ) -> Bracket:
     """Bound the least epsilon >= 0 with delta(epsilon) <= delta.
 
-    `log_delta` holds bounds of ln delta; epsilon must meet the lower one.
+    `log_delta` holds bounds on ln delta; epsilon must meet the lower bound.
 
     Raises
     ------
@@ -164,7 +164,7 @@ def _by_plan(plan: Plan, log_delta: tuple[float, float], aim: Aim) -> Bracket:
 def log_delta_reading(
     steps: Steps, epsilon: float, effort: float = 1.0
 ) -> Callable[[Floats], list[Bracket]]:
-    """Return a function that bounds ln delta, its cells planned for one epsilon.
+    """Return a function that bounds ln delta, with cells planned for one epsilon.
 
     Raises
     ------
@@ -232,7 +232,7 @@ def _halved(
     level: float,
     before: Holds,
 ) -> tuple[float, float]:
-    """Return the interval narrowed, by secants of ln delta where that is safe."""
+    """Return a narrower interval, by secants of ln delta where they are safe."""
     at_low, at_high = value(low), value(high)
     for turn in range(80):
         if high - low <= _NARROW * high:

@@ -1,4 +1,4 @@
-"""Steps whose losses are multiples of one number: sums without any cells.
+"""Steps with losses that are multiples of one number: sums without cells.
 
 Sums of losses stay on the lattice, so that a composition has few different losses; its
 masses are sums of positive products. Powers of a law of two losses are binomial.
@@ -31,7 +31,7 @@ _MOST_BINOMIAL, _RATIO = 1 << 18, 16
 class Lattice:
     """Losses unit (first + i), their masses under P, and the lost mass.
 
-    `error` bounds the relative errors of masses, `blur` the absolute ones of losses.
+    `error` bounds the relative errors of masses, `blur` the absolute errors of losses.
     """
 
     unit: Fraction
@@ -44,8 +44,8 @@ class Lattice:
     def cut(self, upper: bool, log_tail: float) -> Lattice:
         """Return the law without tails of a mass below e^log_tail each.
 
-        An upper law counts the upper tail as lost, and moves the lower tail to the
-        least loss that stays; a lower law drops both.
+        An upper law counts the upper tail as lost and moves the lower tail to the least
+        remaining loss; a lower law drops both tails.
         """
         least = math.exp(max(log_tail, -700.0))
         first = int(np.searchsorted(np.cumsum(self.mass), least))
@@ -182,7 +182,7 @@ class LatticeLeaf:
 
 
 def _finer(law: Lattice, unit: Fraction) -> Lattice:
-    """Return the law in a finer unit, which divides the law's own unit."""
+    """Return the law in a finer unit that divides its own unit."""
     times = int(law.unit / unit)
     mass = np.zeros((law.mass.size - 1) * times + 1)
     mass[::times] = law.mass
@@ -190,7 +190,7 @@ def _finer(law: Lattice, unit: Fraction) -> Lattice:
 
 
 def gathered_lattices(steps: Steps, log_tail: float) -> list[tuple[Leaf, int]]:
-    """Combine the steps on each lattice into one, where that is feasible."""
+    """Combine the steps on each lattice into one step, if that is feasible."""
     units: list[tuple[Fraction, list[tuple[Step, int]]]] = []
     rest: list[tuple[Leaf, int]] = []
     for leaf, count in steps:

@@ -3,8 +3,8 @@
 All sums of two laws are gathered in cells. A cell is merged to its barycenter (a law
 for *lower* bounds) or split to its two ends (for *upper* bounds), and both keep P- and
 Q-mass (theorem 17 of docs/proofs/numerical_accounting.md). Nothing is subtracted, so
-masses are right to a few units in the last place however small delta is, and losses of
-1e-12 keep their digits next to losses of 10. Losses are rounded up in upper laws and
+masses are accurate to a few units in the last place even for a tiny delta, and losses
+of 1e-12 keep their digits next to losses of 10. Losses are rounded up in upper laws and
 down in lower ones; the rounding errors of masses are counted (theorem 18).
 """
 
@@ -35,14 +35,15 @@ class Law:
     Parameters
     ----------
     loss, mass : ndarray of float64
-        The losses, and their probabilities. Taken as exact, up to `error`, they are
-        above the true law in an upper law and below it in a lower one.
+        The losses, and their probabilities. Read as exact (up to `error`), they are
+        above the true law in an upper law and below the true law in a lower law.
     lost : float
         Probability of an infinite loss; 0 in lower laws.
     error : float
-        Bound of the relative error of masses.
+        Bound on the relative error of masses.
     listed : bool
-        Whether every loss occurs in the composition: none was merged into cells.
+        Whether every loss occurs in the composition, because no losses were merged into
+        cells.
     """
 
     loss: Floats
@@ -54,9 +55,9 @@ class Law:
     def cut(self, upper: bool, log_tail: float) -> Law:
         """Return the law without tails of a mass below e^log_tail each.
 
-        An upper law counts the upper tail as lost, and moves the lower tail to the
-        least loss that stays; a lower law drops both. Cells in the tails would be wide,
-        and an upper law would move their mass up to where it counts.
+        An upper law counts the upper tail as lost and moves the lower tail to the least
+        remaining loss; a lower law drops both tails. Cells in the tails would be wide,
+        and an upper law would move their mass up to losses that matter.
         """
         least = math.exp(max(log_tail, -700.0))
         first = int(np.searchsorted(np.cumsum(self.mass), least))
@@ -87,8 +88,8 @@ def listed_law(
 ) -> Law:
     """Return ascending losses as a law, moved by the bound of their errors.
 
-    `blur` bounds the absolute errors of losses, `error` the relative ones of masses;
-    `lost` is the probability of other losses, infinite in an upper law.
+    `blur` bounds the absolute errors of losses, `error` the relative errors of masses;
+    `lost` is the probability of all other losses, which are infinite in an upper law.
     """
     sign = 1 if upper else -1
     moved = losses + sign * (blur + 4 * U * np.abs(losses))
@@ -111,7 +112,7 @@ def law_of_cells(
     upper : bool
         Whether cells are split to their ends, or merged.
     slack : float
-        Bound of the relative errors of p and of d.
+        Bound on the relative errors of p and of d.
     """
     full = p > 0
     ratio = np.divide(d, p, out=np.zeros_like(p), where=full)
@@ -183,7 +184,7 @@ def sums(a: Law, b: Law, upper: bool) -> Law:
 
 
 def _rounding(a: Law, b: Law) -> float:
-    """Return about the rounding of sums next to 0, far below the gaps of losses."""
+    """Return about the rounding error of sums near 0, far below the gaps of losses."""
     size = min(float(np.abs(law.loss).max()) for law in (a, b))
     gaps = [float(np.diff(law.loss).min()) for law in (a, b) if law.loss.size > 1]
     return min([32 * U * size, *(1e-3 * gap for gap in gaps)])
@@ -214,10 +215,10 @@ def _apart(edges: Floats) -> Floats:
 
 
 class Reading:
-    """A bound of delta of the sum of one or two laws, which is never formed.
+    """A bound on delta of the sum of one or two laws; the sum is never formed.
 
-    delta(epsilon) = sum over the losses of one of mass delta_other(epsilon - loss), and
-    delta_other is read off sums from the upper end: with
+    delta(epsilon) is the sum over the losses of one law of mass delta_other(epsilon -
+    loss), and delta_other is computed from sums from the upper end: with
 
         A_j = sum over i >= j of m_i,  D_j = sum over i >= j of m_i (1 - e^(l_j - l_i))
 
@@ -227,9 +228,9 @@ class Reading:
     Parameters
     ----------
     laws : list of Law
-        One or two.
+        One or two laws.
     upper : bool
-        Whether the laws are upper ones.
+        Whether the laws are upper laws.
     """
 
     def __init__(self, laws: list[Law], upper: bool) -> None:
@@ -266,7 +267,7 @@ NOTHING = Law(np.zeros(1), np.ones(1), listed=True)
 
 
 def _sums_from_above(loss: Floats, mass: Floats) -> tuple[Floats, Floats, int]:
-    """Return A and D at every loss, and how many roundings follow each other.
+    """Return A and D at every loss, and the number of successive roundings.
 
     D_j = (1 - e^-d) A_(j + 1) + e^-d D_(j + 1), d = l_(j + 1) - l_j: first within
     blocks, then from block to block.

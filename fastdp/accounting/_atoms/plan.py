@@ -1,9 +1,9 @@
-"""Places the cells: that changes how tight bounds are, never whether they hold.
+"""Placement of cells: it affects the tightness of bounds, never their validity.
 
 A cell of width w and mass m costs about m f w^2, where f is the sensitivity of delta to
-a blur of this partial sum at this loss: the density of what is still to be added, at
-epsilon minus the loss. A coarse forward run gives the masses and a backward run gives
-f. Cells are placed by the cube root of m f, some by the rise of ln f and some evenly.
+rounding this partial sum at this loss: the density of the remaining sum at epsilon
+minus the loss. A coarse forward run gives the masses and a backward run gives f. Most
+cells are placed by the cube root of m f, some by the rise of ln f, and some evenly.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ Cost = Callable[[Floats], Floats]
 
 
 class Spaced(Protocol):
-    """A step whose losses may be multiples of one number."""
+    """A step with losses that may be multiples of one number."""
 
     def spacing(self) -> Fraction | None:
         """Return a number that divides all losses, or None."""
@@ -74,15 +74,15 @@ class Leaf(Protocol):
     """One step's law, by cells of any width."""
 
     def law(self, cost: Cost | None, cells: int, upper: bool, log_tail: float) -> Law:
-        """Return the law in about `cells` cells, placed where a blur costs most.
+        """Return the law in about `cells` cells, placed where rounding costs most.
 
-        Tails of a mass of e^log_tail may be lost (upper) or left out (lower).
+        Tails of mass e^log_tail may count as lost (upper) or be dropped (lower).
         """
 
 
 @dataclass(frozen=True)
 class Chain:
-    """Sums to form, as pairs of places (leaves come first), and the last one or two."""
+    """Sums to form, as pairs of places (leaves first), and the remaining roots."""
 
     pairs: tuple[tuple[int, int], ...]
     roots: tuple[int, ...]
@@ -130,7 +130,7 @@ class Plan:
     log_delta : float, optional
         ln of the delta at which epsilon is read.
     epsilon : float, optional
-        Where delta is read, if `log_delta` is None.
+        Epsilon at which delta is read, if `log_delta` is None.
     effort : float
         Work, relative to the default; more work gives narrower bounds.
     log_steps : float, optional
@@ -184,12 +184,12 @@ class Plan:
         self._fine = int(self._fine * math.sqrt(effort))
 
     def moved(self, epsilon: float) -> None:
-        """Plan for another epsilon, from the coarse laws that are known."""
+        """Plan for another epsilon from the known coarse laws."""
         self.epsilon = epsilon
         self._backward()
 
     def laws(self, upper: bool, rough: bool = False) -> list[Law]:
-        """Return one or two laws whose sum bounds the composition."""
+        """Return one or two laws; their sum bounds the composition."""
         return self._run(upper, self._coarse + 1 if rough else self._fine)
 
     # ---- forward ---------------------------------------------------------------------
@@ -232,10 +232,10 @@ class Plan:
     # ---- backward --------------------------------------------------------------------
 
     def _backward(self) -> None:
-        """Find the sensitivity of delta to a blur of each partial sum, at each loss.
+        """Find the sensitivity of delta to rounding each partial sum at each loss.
 
-        For a root it is the density of the other root; for an earlier sum, the mean of
-        the later sum's sensitivity over what is added to it.
+        For a root it is the density of the other root; for an earlier sum it is the
+        mean of the later sum's sensitivity over the added loss.
         """
         values, size = self._values, len(self._leaves)
         cost = [np.zeros(law.loss.size) for law in values]
@@ -273,7 +273,7 @@ def _log(values: Floats) -> Floats:
 
 
 def spread(x: Floats, mass: Floats, cost: Floats, cells: int) -> Floats:
-    """Return edges of cells for atoms, given the cost of a blur of each."""
+    """Return edges of cells for atoms, given the cost of rounding each atom."""
     low, high = x[0], x[-1]
     if x.size < 3 or low == high:
         return np.unique(x)
@@ -311,7 +311,8 @@ def spread(x: Floats, mass: Floats, cost: Floats, cells: int) -> Floats:
 def even(a: Law, b: Law, cells: int) -> Floats:
     """Return edges of cells for a sum before there is a plan.
 
-    They are even in asinh of the loss, in units of a third of its standard deviation.
+    The edges are even in asinh of the loss, in units of a third of its standard
+    deviation.
     """
     one, other = thinned(a, 60), thinned(b, 60)
     place = (one.loss[:, None] + other.loss).ravel()
@@ -361,7 +362,7 @@ def density(law: Law, x: Floats) -> Floats:
 
 
 def crossing(laws: list[Law], log_delta: float) -> float:
-    """Return roughly the epsilon >= 0 where ln delta of the laws is `log_delta`."""
+    """Return roughly the epsilon >= 0 at which the laws' ln delta is `log_delta`."""
     reading = Reading(laws, False)
 
     def value(epsilon: float) -> float:

@@ -1,8 +1,7 @@
-"""The loss of Gaussian noise on a sample, by cells of any width.
+"""The loss of Gaussian noise on a sample, in cells of any width.
 
-Masses are integrals of an analytic function over pieces that are much shorter than the
-scale on which it changes: 10 nodes err by less than a relative 1e-12 (section 8 of the
-proofs).
+Masses are integrals of an analytic function over pieces much shorter than the scale of
+its changes: the relative error of 10 nodes is below 1e-12 (section 8 of the proofs).
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ class Noise(Protocol):
         """Return ln of the mixture's density over that of the noise."""
 
     def ratio_error(self, x: Floats, ratio: Floats) -> Floats:
-        """Return a bound of the absolute error of `log_ratio`."""
+        """Return a bound on the absolute error of `log_ratio`."""
 
     def log_density(self, x: Floats) -> Floats:
         """Return the log density of the noise."""
@@ -101,7 +100,7 @@ def sampled_law(
 def _edges(
     loss: Noise, cost: Cost | None, cells: int, low: float, high: float
 ) -> Floats:
-    """Return ascending x between which cells lie."""
+    """Return the ascending ends of cells in x."""
     s = loss.noise
     fewest = int((high - low) / (_CELL * min(s, s * s))) + 1
     if fewest > _MOST_PIECES >> 6:
@@ -149,7 +148,7 @@ def _integrals(
 
 
 def _beyond(deviations: float) -> float:
-    """Return a bound of the normal law's mass from this many deviations on."""
+    """Return a bound on the normal law's mass beyond this number of deviations."""
     if deviations <= 0:
         return 1.0
     return min(1.0, math.exp(-deviations * deviations / 2) * (1 + 1e-9))

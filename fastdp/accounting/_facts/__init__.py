@@ -1,4 +1,4 @@
-"""What is known of events: `facts_of(event)`; one entry for every kind.
+"""Facts of events, by `facts_of(event)`, with one entry for every kind.
 
 This layer is below all accountants and readings (tests/packaging/test_layers.py).
 """

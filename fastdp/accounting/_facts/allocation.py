@@ -1,7 +1,7 @@
-"""Facts of an epoch whose records are allocated at random (docs/proofs/allocation.md).
+"""Facts of an epoch with randomly allocated records (docs/proofs/allocation.md).
 
-A mean of ratios is no wider than one of them: what holds for one step holds for the
-epoch. The pair of laws gives better bounds.
+A mean of ratios is no wider than one ratio, so bounds for one step hold for the epoch.
+The pair of laws gives better bounds.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class AllocationFacts(Facts[RandomAllocationEvent]):
 
     @classmethod
     def of(cls, event: RandomAllocationEvent) -> Facts[RandomAllocationEvent]:
-        """Return the facts of an allocation; to several steps, a composition."""
+        """Return the facts of an allocation; for several steps, of a composition."""
         whole = ComposedFacts(event) if event.selected > 1 else cls(event)
         return cast("Facts[RandomAllocationEvent]", whole)
 
@@ -43,7 +43,7 @@ class AllocationFacts(Facts[RandomAllocationEvent]):
         self.listed = event.steps > 1 or facts_of(event.event).listed
 
     def _inner(self) -> Facts[Event]:
-        """Return the facts of one step, which must be for one record more or less."""
+        """Return the facts of one step, which must be for add-or-remove."""
         inner = self.event.event
         if relation_of(inner) is not NeighboringRelation.ADD_OR_REMOVE_ONE:
             raise UnsupportedEventError(
@@ -61,7 +61,7 @@ class AllocationFacts(Facts[RandomAllocationEvent]):
         return facts_of(inner)
 
     def pure(self) -> Fraction | None:
-        """Return the epsilon of one step: all t ratios may be the largest at once."""
+        """Return the epsilon of one step: all t ratios may be largest together."""
         return self._inner().pure()
 
     def stated(self) -> tuple[Fraction, Fraction] | None:
@@ -69,7 +69,7 @@ class AllocationFacts(Facts[RandomAllocationEvent]):
         return self._inner().stated()
 
     def rho(self) -> Fraction | None:
-        """Return the rho of one step, which large orders approach."""
+        """Return the rho of one step, which the epoch approaches at large orders."""
         return self._inner().rho()
 
     def family(self) -> Family:
@@ -92,6 +92,6 @@ class AllocationFacts(Facts[RandomAllocationEvent]):
         return self._inner().curve() if self.event.steps == 1 else self.curve_of_step()
 
     def trade_off(self) -> TradeOffFunction:
-        """Return the function of one order: the data without the record come first."""
+        """Return the function of one order, with the data without the record first."""
         whole = None if self.event.steps == 1 else self.trade_off_of_removal()
         return whole or self._inner().trade_off()

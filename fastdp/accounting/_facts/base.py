@@ -1,13 +1,12 @@
-"""What is known of one event: the base of all entries, and the table of them.
+"""Facts of one event: the base of all entries, and the table of entries.
 
-Every kind of event has one entry, a subclass of `Facts`, in this folder, and nothing
-else in the package asks what kind an event is. An entry states what it knows and
-leaves the rest to the base: a pure epsilon alone already gives a pair, rho, a Renyi
-curve and a trade-off function. What is not known is None or raises an error; it is
-never taken as free.
+Every kind of event has one entry, a subclass of `Facts`, in this folder, and no other
+code of the package checks the kind of an event. An entry states the known facts and
+leaves the rest to the base: a pure epsilon alone gives a pair, rho, a Renyi curve and a
+trade-off function. An unknown fact is None or raises an error; it never counts as free.
 
-Methods import the laws that they make: an accountant that only adds up numbers loads
-none.
+Methods import the laws that they make, so an accountant that only adds up numbers loads
+no laws.
 """
 
 from __future__ import annotations
@@ -51,12 +50,12 @@ class Reader(Protocol):
 
 
 class Facts(Generic[Kind]):
-    """What is known of one event.
+    """The known facts of one event.
 
     Parameters
     ----------
     event : Event
-        What was done.
+        The event.
     """
 
     #: Whether to ask the accountants if there is no profile here: for whole curves and
@@ -71,7 +70,8 @@ class Facts(Generic[Kind]):
     def states_guarantee(self) -> bool:
         """Whether the event represents every mechanism with the stated guarantee.
 
-        One of them attains the pair of `stated`, which then serves for lower bounds.
+        One of these mechanisms attains the pair of `stated`, which then gives lower
+        bounds.
         """
         return False
 
@@ -80,13 +80,13 @@ class Facts(Generic[Kind]):
 
     @classmethod
     def of(cls, event: Kind) -> Facts[Kind]:
-        """Return the facts of an event of the kind that this class is the entry of."""
+        """Return the facts of an event of this class's kind."""
         return cls(event)
 
     # ---- numbers ---------------------------------------------------------------------
 
     def pure(self) -> Fraction | None:
-        """Return the pure epsilon: exact where it is rational, else rounded up."""
+        """Return the pure epsilon: exact if rational, otherwise rounded up."""
         return None
 
     def stated(self) -> tuple[Fraction, Fraction] | None:
@@ -125,7 +125,7 @@ class Facts(Generic[Kind]):
         return None
 
     def delta(self, epsilon: Fraction) -> float | None:
-        """Return delta, if it is known directly and not by its logarithm."""
+        """Return delta if it is known directly, not through its logarithm."""
         return None
 
     # ---- laws ------------------------------------------------------------------------
@@ -133,8 +133,8 @@ class Facts(Generic[Kind]):
     def curve(self) -> tuple[Curve, Fraction]:
         """Return a Renyi curve, and the delta that must be set aside for it.
 
-        An (epsilon, delta) event has no curve of its own: with probability 1 - delta
-        it is a pure one (Kairouz, Oh and Viswanath 2015), and such deltas add up.
+        An (epsilon, delta) event has no curve of its own: with probability 1 - delta it
+        is a pure event (Kairouz, Oh and Viswanath 2015), and these deltas add up.
         """
         from fastdp.accounting._renyi.curves import PureCurve
 
@@ -164,13 +164,13 @@ class Facts(Generic[Kind]):
         return family if self.states_guarantee else LooseFamily(family)
 
     def step(self) -> Step:
-        """Return what the event adds to a composition of privacy losses."""
+        """Return the event's step in a composition of privacy losses."""
         return self.family().step()
 
     def replaced(self, rate: Fraction) -> Step:
         """Return the step of a Poisson sample in which one record is replaced.
 
-        The event is for one record more or less in the sample, and the rate < 1. By
+        The event is for adding or removing a record of the sample, and the rate < 1. By
         default the step follows from `stated`; a pair of laws gives a better one
         (section 5 of docs/proofs/amplification.md).
         """
@@ -184,7 +184,7 @@ class Facts(Generic[Kind]):
         return step if self.states_guarantee else between(step, NOTHING)
 
     def trade_off_of_removal(self) -> TradeOffFunction | None:
-        """Return the function of `step`, the data without the record first.
+        """Return the function of `step`, with the data without the record first.
 
         The result is None if the removal's loss has no law by cells.
         """
@@ -213,7 +213,7 @@ class Facts(Generic[Kind]):
         return ApproximateTradeOff(epsilon, own_delta=delta)
 
     def refusal(self, what: str) -> UnsupportedEventError:
-        """Return the error that says what is not known."""
+        """Return the error that names the unknown fact."""
         return UnsupportedEventError(f"{what} {self.event!r}")
 
 
@@ -221,7 +221,7 @@ Entry = TypeVar("Entry", bound="type[Facts[Event]]")
 
 
 def entry(*kinds: type[Event]) -> Callable[[type[Facts[Kind]]], type[Facts[Kind]]]:
-    """Enter a class of facts in the table, for the kinds of events it knows."""
+    """Enter a class of facts in the table, for its kinds of events."""
 
     def enter(facts: type[Facts[Kind]]) -> type[Facts[Kind]]:
         for kind in kinds:
@@ -233,10 +233,10 @@ def entry(*kinds: type[Event]) -> Callable[[type[Facts[Kind]]], type[Facts[Kind]
 
 @functools.lru_cache(maxsize=64)
 def facts_of(event: Event) -> Facts[Event]:
-    """Return what is known of an event; an unknown kind raises an error.
+    """Return the facts of an event; raise an error for an unknown kind.
 
-    If the pure epsilon is 0, the laws are equal: then return the facts of a
-    `PureDPEvent`, for every kind of event.
+    If the pure epsilon is 0, the laws are equal: return the facts of a `PureDPEvent`
+    for every kind of event.
     """
     kind = _ENTRIES.get(type(event))
     if kind is None:
@@ -254,7 +254,7 @@ def require_pure(event: Event) -> Fraction:
 
 
 def require_rho(event: Event) -> Fraction:
-    """Return rho of an event, which must have a finite one."""
+    """Return rho of an event, which must have a finite rho."""
     return _required(event, facts_of(event).rho(), "finite rho")
 
 

@@ -56,7 +56,7 @@ class RandomizedResponseFacts(Facts[RandomizedResponseEvent]):
         return pairs.three_points(self.event.p, self.event.q, self.pure(), self.rho())
 
     def trade_off(self) -> TradeOffFunction:
-        """Return the exact function, its knots rounded down."""
+        """Return the exact function with its knots rounded down."""
         from fastdp.accounting import _trade_off_functions as functions
 
         first, last = float_down(self.event.q), float_up(self.event.p)
@@ -73,7 +73,7 @@ class ExponentialMechanismFacts(Facts[ExponentialMechanismEvent]):
         return self.event.epsilon
 
     def rho(self) -> Fraction:
-        """Return epsilon^2/8 (Cesar and Rogers 2021), or that of pure privacy."""
+        """Return epsilon^2/8 (Cesar and Rogers 2021), or the rho of pure privacy."""
         e = self.event.epsilon
         return min(e * e / 8, conversions.rho_of_pure(e))
 
@@ -96,7 +96,7 @@ class ExponentialMechanismFacts(Facts[ExponentialMechanismEvent]):
         return BoundedRangeCurve(self.event.epsilon), ZERO
 
     def family(self) -> Family:
-        """Return a pair that dominates every range, and one that has it."""
+        """Return a pair that dominates every range, and an attained pair below."""
         from fastdp.accounting._pld import pairs
 
         return pairs.bounded_range(self.event.epsilon, self.rho())
@@ -121,9 +121,9 @@ class PureFacts(Facts[PureDPEvent]):
         return replace(self.event, epsilon=size * self.event.epsilon)
 
     def epsilon(self, delta: Fraction, reader: Reader) -> float:
-        """Return what randomized response has."""
+        """Return randomized response's epsilon."""
         return _response.pure_epsilon_at(self.event.epsilon, delta)
 
     def log_delta(self, epsilon: Fraction, reader: Reader) -> float:
-        """Return what randomized response has."""
+        """Return randomized response's epsilon."""
         return _response.pure_log_delta(self.event.epsilon, epsilon)

@@ -47,8 +47,8 @@ def grouped(event: Event, size: int) -> Event | None:
 def leaves(event: Event, count: int = 1) -> Iterator[tuple[Event, int]]:
     """Yield the events that `count` times `event` composes, with their counts.
 
-    Groups go inward: the group guarantee of a composition is the composition of the
-    parts' group guarantees. Nested groups become one.
+    Groups are moved inward: the group guarantee of a composition is the composition of
+    the parts' group guarantees. Nested groups become one group.
     """
     match event:
         case ComposedEvent(events=events):
@@ -67,7 +67,7 @@ def leaves(event: Event, count: int = 1) -> Iterator[tuple[Event, int]]:
 
 
 def _blocks(event: RandomAllocationEvent) -> Iterator[tuple[Event, int]]:
-    """Yield k allocations to one step, which bound one to k of t steps (theorem 23)."""
+    """Yield k allocations to one step, which bound one allocation to k of t steps."""
     if event.selected == event.steps:  # every record joins all
         yield event.event, event.steps
         return
@@ -82,7 +82,7 @@ def _blocks(event: RandomAllocationEvent) -> Iterator[tuple[Event, int]]:
 
 
 def _group_of(event: Event, size: int) -> Event:
-    """Return the group's event, as one about individuals if there is a rule."""
+    """Return the group's event; if there is a rule, as an event for individuals."""
     inner = event
     if isinstance(event, _AllocatedBlock) and size > 1:
         raise UnsupportedEventError(
@@ -95,7 +95,7 @@ def _group_of(event: Event, size: int) -> Event:
 
 
 def exactly(event: Event, size: int) -> Event | None:
-    """Return what `grouped` returns, or None if no mechanism attains it."""
+    """Return the result of `grouped`, or None if no mechanism attains it."""
     return None if facts_of(event).states_guarantee else grouped(event, size)
 
 
@@ -104,7 +104,7 @@ def exactly(event: Event, size: int) -> Event | None:
 
 @entry(ComposedEvent, SelfComposedEvent)
 class ComposedFacts(Facts[Event]):
-    """Several events: here their pure epsilons and their rho are added up."""
+    """Several events; these facts are sums of pure epsilons and of rho."""
 
     left_to_accountants = True
 
@@ -188,7 +188,7 @@ class GroupFacts(Facts[GroupEvent]):
         return None if pure is None else self.event.size * pure
 
     def stated(self) -> tuple[Fraction, Fraction] | None:
-        """Return what follows from the stated pair."""
+        """Return the group's pair from the stated pair."""
         same = self._same()
         if same is not None:
             return same.stated()
@@ -201,7 +201,7 @@ class GroupFacts(Facts[GroupEvent]):
         return (self.event.size * pair[0], delta) if delta < 1 else None
 
     def rho(self) -> Fraction | None:
-        """Return size^2 rho (Bun and Steinke 2016, Prop. 1.9), or that of epsilon."""
+        """Return size^2 rho (Bun and Steinke 2016, Prop. 1.9), or epsilon's rho."""
         same = self._same()
         if same is not None:
             return same.rho()
@@ -249,12 +249,12 @@ class GroupFacts(Facts[GroupEvent]):
         return group_curve(curve, self.event.size, self.pure()), lost
 
     def _attained(self) -> Facts[Event] | None:
-        """Return the facts of an event whose pair is that of the group."""
+        """Return the facts of an event with the group's pair."""
         same = exactly(self.event.event, self.event.size)
         return None if same is None else facts_of(same)
 
     def family(self) -> Family:
-        """Return the pair of the equivalent event, or one around it."""
+        """Return the pair of the equivalent event, or an enclosing pair."""
         from fastdp.accounting._pld import pairs
         from fastdp.accounting._pld.families import LooseFamily, two_points
 
@@ -272,7 +272,7 @@ class GroupFacts(Facts[GroupEvent]):
     def step(self) -> Step:
         """Return the step of that pair, or of the trade-off function.
 
-        Lower bounds are those of one member alone: the others may have no effect.
+        Lower bounds are for one member, because the others may have no effect.
         """
         from fastdp.accounting._pld import pairs
         from fastdp.accounting._pld.families import either_order
@@ -289,7 +289,8 @@ class GroupFacts(Facts[GroupEvent]):
         """Return the function of the equivalent event, or of the inner one.
 
         The function of one member, in either order, is applied once for each member
-        (Dong, Roth and Su 2022, Theorem 2.14); the stated pair may be better in places.
+        (Dong, Roth and Su 2022, Theorem 2.14); the stated pair may be better at some
+        points.
         """
         from fastdp.accounting import _trade_off_functions as functions
 

@@ -43,7 +43,7 @@ _MOST_SLACK = 0.5
 class LaplaceFacts(Facts[LaplaceEvent | PermuteAndFlipEvent]):
     """Continuous Laplace noise, and noisy choices that have it as their worst case.
 
-    For a vector, the worst case is that one coordinate moves by the whole sensitivity.
+    For a vector, the worst case changes one coordinate by the whole sensitivity.
     """
 
     def pure(self) -> Fraction:
@@ -81,7 +81,7 @@ class LaplaceFacts(Facts[LaplaceEvent | PermuteAndFlipEvent]):
         return LaplaceCurve(self.pure()), ZERO
 
     def family(self) -> Family:
-        """Return the exact pair; for a choice, that of two candidates is below it."""
+        """Return the exact pair; for a choice, a pair of two candidates is below."""
         from fastdp.accounting._pld import pairs
 
         choice = isinstance(self.event, PermuteAndFlipEvent)
@@ -89,7 +89,7 @@ class LaplaceFacts(Facts[LaplaceEvent | PermuteAndFlipEvent]):
         return make(self.pure(), self.rho())
 
     def replaced(self, rate: Fraction) -> Step:
-        """Return the law of noise that is moved one way or the other."""
+        """Return the law of noise that is shifted in either direction."""
         from fastdp.accounting._pld import listed_samples
         from fastdp.accounting._pld.families import NOTHING, between
 
@@ -150,7 +150,7 @@ class DiscreteLaplaceFacts(Facts[DiscreteLaplaceEvent]):
         return pairs.discrete_laplace(self._shift(), 1 / self.event.scale, self.rho())
 
     def replaced(self, rate: Fraction) -> Step:
-        """Return the law of noise that is moved one way or the other."""
+        """Return the law of noise that is shifted in either direction."""
         from fastdp.accounting._pld import listed_samples
 
         shift, each = self._shift(), 1 / self.event.scale
@@ -211,7 +211,7 @@ class TruncatedDiscreteLaplaceFacts(Facts[TruncatedDiscreteLaplaceEvent]):
         )
 
     def family(self) -> Family:
-        """Return the exact pair, or that of the stated guarantee if it is too long."""
+        """Return the exact pair, or the stated guarantee's pair if it is too long."""
         from fastdp.accounting._pld import pairs
 
         shift, rate = whole(self.event.sensitivity), 1 / self.event.scale
@@ -224,7 +224,7 @@ class TruncatedDiscreteLaplaceFacts(Facts[TruncatedDiscreteLaplaceEvent]):
 
 @entry(GaussianEvent, GDPEvent)
 class GaussianFacts(Facts[GaussianEvent | GDPEvent]):
-    """Continuous Gaussian noise, and mechanisms that are as hard to test."""
+    """Continuous Gaussian noise, and mechanisms with Gaussian privacy."""
 
     def mu(self) -> Fraction:
         """Return sensitivity/sigma."""
@@ -271,7 +271,7 @@ class GaussianFacts(Facts[GaussianEvent | GDPEvent]):
         return GaussianFamily(self.mu() ** 2)
 
     def replaced(self, rate: Fraction) -> Step:
-        """Return the law of noise that is moved one way or the other."""
+        """Return the law of noise that is shifted in either direction."""
         from fastdp.accounting._pld import listed_samples
 
         square = self.mu() ** 2
@@ -291,7 +291,7 @@ Integers = TypeVar(
 
 
 class _IntegerFacts(Facts[Integers]):
-    """Noise on integers, by how far and in how many places they move."""
+    """Noise on integers, by the norm and the number of changed coordinates."""
 
     def pure(self) -> Fraction | None:
         """Return 0 if the event reveals nothing, else None."""
@@ -319,7 +319,7 @@ class _IntegerFacts(Facts[Integers]):
 
 @entry(DiscreteGaussianEvent)
 class DiscreteGaussianFacts(_IntegerFacts[DiscreteGaussianEvent]):
-    """Discrete Gaussian noise: exact on one coordinate, else by continuous laws."""
+    """Discrete Gaussian noise: exact on one coordinate, or by continuous laws."""
 
     def mu(self) -> Fraction | None:
         """Return a mu that is proved on fine grids; coarser noise is not Gaussian."""
@@ -367,7 +367,7 @@ class DiscreteGaussianFacts(_IntegerFacts[DiscreteGaussianEvent]):
         return ConcentratedCurve(norm / (2 * sigma * sigma), symmetric=True), ZERO
 
     def family(self) -> Family:
-        """Return the exact pair of one coordinate, or continuous ones around it."""
+        """Return the exact pair of one coordinate, or enclosing continuous pairs."""
         from fastdp.accounting._pld import pairs
 
         norm, sigma, moved = self._norm(), self.event.sigma, self._moved()
@@ -375,7 +375,7 @@ class DiscreteGaussianFacts(_IntegerFacts[DiscreteGaussianEvent]):
         return pairs.discrete_gaussian(norm, sigma * sigma, moved, mus)
 
     def replaced(self, rate: Fraction) -> Step:
-        """Return the law of noise on one coordinate, or of Gaussian ones around it."""
+        """Return the law of noise on one coordinate, or enclosing Gaussian laws."""
         from fastdp.accounting._pld import listed_samples
 
         norm, sigma, moved = self._norm(), self.event.sigma, self._moved()
@@ -400,7 +400,7 @@ class DiscreteGaussianFacts(_IntegerFacts[DiscreteGaussianEvent]):
 
 @entry(DiscreteGaussianSumEvent)
 class DiscreteGaussianSumFacts(_IntegerFacts[DiscreteGaussianSumEvent]):
-    """Sums of such noise: within e^(+-slack) of one law (docs/proofs/shares.md)."""
+    """Sums of discrete Gaussians, within e^(+-slack) of one discrete Gaussian."""
 
     left_to_accountants = True
 
@@ -419,7 +419,7 @@ class DiscreteGaussianSumFacts(_IntegerFacts[DiscreteGaussianSumEvent]):
         return ConcentratedCurve(self._line(), slack, symmetric=True), ZERO
 
     def family(self) -> Family:
-        """Return the discrete Gaussian pair, failing with the slack's probability."""
+        """Return the discrete Gaussian pair; it fails with the slack's probability."""
         from fastdp.accounting._pld import pairs
         from fastdp.accounting._pld.families import FailingFamily
 
@@ -438,7 +438,7 @@ class DiscreteGaussianSumFacts(_IntegerFacts[DiscreteGaussianSumEvent]):
         return self._norm() / (2 * self._variance())
 
     def _slack(self) -> Fraction | None:
-        """Return a bound of ln of the quotient of both laws, over moved coordinates."""
+        """Return a bound on ln of the laws' quotient, over changed coordinates."""
         one = _grid_noise.gaussian_sum_slack(self.event.sigma**2, self.event.shares)
         slack = one * self._moved() * (1 + 1e-9)
         return Fraction(slack) if slack <= _MOST_SLACK else None
@@ -446,7 +446,7 @@ class DiscreteGaussianSumFacts(_IntegerFacts[DiscreteGaussianSumEvent]):
 
 @entry(SkellamEvent)
 class SkellamFacts(_IntegerFacts[SkellamEvent]):
-    """Skellam noise: exact on one coordinate, else by a line."""
+    """Skellam noise: exact on one coordinate, otherwise by a line."""
 
     left_to_accountants = True
 
@@ -467,7 +467,7 @@ class SkellamFacts(_IntegerFacts[SkellamEvent]):
         return ConcentratedCurve(rho, symmetric=True), ZERO
 
     def family(self) -> Family:
-        """Return the exact pair of one coordinate, or that of the line."""
+        """Return the exact pair of one coordinate, or the line's pair."""
         from fastdp.accounting._pld import pairs
         from fastdp.accounting._pld.families import BoundedFamily
 

@@ -56,11 +56,11 @@ class _Sample(Facts[Kind]):
         return None if self._inner() is None else self._rate()
 
     def _leaves_none(self) -> bool:
-        """Whether data with one record less have no such sample."""
+        """Whether data with one record less have no sample of this size."""
         return False
 
     def _needed(self) -> tuple[Event, Fraction]:
-        """Return the event that is amplified, and the rate."""
+        """Return the amplified event and the rate."""
         inner = self._inner()
         if inner is None and self._leaves_none():
             raise UnsupportedEventError(
@@ -89,7 +89,7 @@ class _Sample(Facts[Kind]):
         return _sampling.amplified(self._rate(), pure)
 
     def stated(self) -> tuple[Fraction, Fraction] | None:
-        """Return both numbers amplified."""
+        """Return the amplified epsilon and delta."""
         inner = self._inner()
         pair = None if inner is None else facts_of(inner).stated()
         if pair is None:
@@ -127,7 +127,7 @@ class _Sample(Facts[Kind]):
 
 
 def _twice(event: Event) -> Event:
-    """Return the event for a replaced record: one is removed, another is added."""
+    """Return the event for a replaced record, as a removal and an addition."""
     return exactly(event, 2) or GroupEvent(event, 2)
 
 
@@ -135,9 +135,9 @@ def _twice(event: Event) -> Event:
 class PoissonFacts(_Sample[PoissonSampledEvent]):
     """Every record is in the sample with one probability, independently.
 
-    If a record is replaced and the event inside is for one record more or less, the
-    sample may contain either record or none. If the event inside is for a replacement,
-    it may be known whether the record is in the sample.
+    If a record is replaced and the inner event is for adding or removing a record, the
+    sample may contain either record or none. If the inner event is for a replacement,
+    it may reveal whether the record is in the sample.
     """
 
     _what = "a Poisson sample"
@@ -154,7 +154,7 @@ class PoissonFacts(_Sample[PoissonSampledEvent]):
         return relation_of(self.event.event), relation_of(self.event)
 
     def _inner(self) -> Event | None:
-        """Return the event inside, if it is for one record more or less."""
+        """Return the inner event, if it is for adding or removing a record."""
         if self.event.group_size > 1:
             return None
         inside, whole = self._relations()
@@ -188,14 +188,14 @@ class PoissonFacts(_Sample[PoissonSampledEvent]):
         return super().pure()
 
     def stated(self) -> tuple[Fraction, Fraction] | None:
-        """Return both numbers amplified, or delta alone."""
+        """Return the amplified epsilon and delta, or only an amplified delta."""
         if self._known():
             pair = facts_of(self.event.event).stated()
             return None if pair is None else (pair[0], self._rate() * pair[1])
         return super(_Sample, self).stated() if self._replaced() else super().stated()
 
     def rho(self) -> Fraction | None:
-        """Return the rho that holds for every sample, or that of epsilon."""
+        """Return the rho that holds for every sample, or epsilon's rho."""
         inner = self.event.event
         if self._replaced():
             inner = _twice(inner)
@@ -207,7 +207,7 @@ class PoissonFacts(_Sample[PoissonSampledEvent]):
         return min(found, default=None)
 
     def epsilon(self, delta: Fraction, reader: Reader) -> float | None:
-        """Amplify the inner profile; where the record may be known, its delta."""
+        """Amplify the inner profile, or only its delta if the record may be known."""
         if not self._known():
             return super().epsilon(delta, reader)
         if delta >= self._rate():
@@ -215,7 +215,7 @@ class PoissonFacts(_Sample[PoissonSampledEvent]):
         return reader.epsilon(self.event.event, delta / self._rate())
 
     def log_delta(self, epsilon: Fraction, reader: Reader) -> float | None:
-        """Amplify the inner profile; where the record may be known, its delta."""
+        """Amplify the inner profile, or only its delta if the record may be known."""
         if not self._known():
             return super().log_delta(epsilon, reader)
         inside = reader.log_delta(self.event.event, epsilon)
@@ -263,7 +263,7 @@ class PoissonFacts(_Sample[PoissonSampledEvent]):
         return facts_of(inner).replaced(rate * own)
 
     def trade_off(self) -> TradeOffFunction:
-        """Return the function of one order, the sample without the record first."""
+        """Return the function of one order: the sample without the record is first."""
         inner = self._inner()
         if self._replaced() or self._known():
             return self._function_of_step()
@@ -275,8 +275,8 @@ class PoissonFacts(_Sample[PoissonSampledEvent]):
 class CutFacts(Facts[PoissonSampledEvent]):
     """A Poisson sample that is cut to a largest size (theorem 27).
 
-    It is revealed whether the other records fill the batch. If they do, the record
-    takes another one's place.
+    The analysis reveals whether the other records fill the batch. If they do, the
+    record takes another record's place.
     """
 
     left_to_accountants = True
@@ -294,7 +294,7 @@ class CutFacts(Facts[PoissonSampledEvent]):
         return None if pure is None else _sampling.amplified(self._rate, pure)
 
     def stated(self) -> tuple[Fraction, Fraction] | None:
-        """Return both numbers of two changes amplified."""
+        """Return the amplified epsilon and delta of two changes."""
         pair = self._two.stated()
         if pair is None:
             return None
@@ -317,7 +317,7 @@ class CutFacts(Facts[PoissonSampledEvent]):
         return between(mixed(one, two, self._cut), one)
 
     def trade_off(self) -> TradeOffFunction:
-        """Return the function of one order, the sample without the record first."""
+        """Return the function of one order: the sample without the record is first."""
         whole = self.trade_off_of_removal()
         return whole or self._two.trade_off().sampled(self._rate)
 
@@ -369,7 +369,7 @@ class SubsetFacts(_Sample[SampledWithoutReplacementEvent]):
         return make(facts_of(inner).family(), rate)
 
     def trade_off(self) -> TradeOffFunction:
-        """Return the amplified function, for both orders, or that of one."""
+        """Return the amplified function for both orders, or for one order."""
         inner = self._inner()
         if inner is None:
             return super().trade_off()
@@ -431,7 +431,7 @@ class ReplacementFacts(_Sample[SampledWithReplacementEvent]):
         )
 
     def log_delta(self, epsilon: Fraction, reader: Reader) -> float | None:
-        """Return the mean of the groups' deltas, by how often a record is drawn."""
+        """Return the mean of the groups' deltas over a record's number of draws."""
         single = self._single()
         if single is None:
             return None
@@ -443,7 +443,7 @@ class ReplacementFacts(_Sample[SampledWithReplacementEvent]):
         )
 
     def step(self) -> Step:
-        """Return the step, by how often a record is drawn."""
+        """Return the step, as a mixture over the number of draws of a record."""
         from fastdp.accounting._pld import listed_samples
 
         rate = self._needed()[1]

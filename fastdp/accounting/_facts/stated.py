@@ -1,4 +1,4 @@
-"""Facts of mechanisms that are known by a guarantee only."""
+"""Facts of mechanisms with a stated guarantee and nothing else."""
 
 from __future__ import annotations
 
@@ -51,18 +51,18 @@ class ApproximateFacts(Facts[ApproximateDPEvent]):
         return replace(self.event, epsilon=size * e, delta=delta) if delta < 1 else None
 
     def epsilon(self, delta: Fraction, reader: Reader) -> float | None:
-        """Return what randomized response has that fails with probability delta."""
+        """Return the epsilon of a randomized response that fails with P = delta."""
         found = Stated(*self.stated()).epsilon_at(delta)
         return None if found == math.inf else found
 
     def delta(self, epsilon: Fraction) -> float:
-        """Return what randomized response has that fails with probability delta."""
+        """Return the epsilon of a randomized response that fails with P = delta."""
         return Stated(*self.stated()).delta_at(epsilon)
 
 
 @entry(ZCDPEvent, TCDPEvent)
 class ConcentratedFacts(Facts[ZCDPEvent | TCDPEvent]):
-    """A line above the Renyi divergences, perhaps up to an order omega."""
+    """A line above the Renyi divergences, possibly only up to an order omega."""
 
     def _line(self) -> tuple[Fraction, Fraction, Fraction | None]:
         """Return rho, xi and omega."""
@@ -76,7 +76,7 @@ class ConcentratedFacts(Facts[ZCDPEvent | TCDPEvent]):
         return self.pure() is not None
 
     def pure(self) -> Fraction | None:
-        """Return xi if rho is 0: it holds at all orders, so also in the limit."""
+        """Return xi if rho is 0, because the bound holds in the limit of orders."""
         rho, xi, _ = self._line()
         return xi if rho == 0 else None
 
@@ -142,7 +142,7 @@ class RDPFacts(Facts[RDPEvent]):
         return replace(self.event, orders=orders, epsilons=epsilons)
 
     def curve(self) -> tuple[Curve, Fraction]:
-        """Return the table, and what follows between its orders."""
+        """Return the table, with interpolation between its orders."""
         from fastdp.accounting._renyi.curves import TabulatedCurve
 
         return TabulatedCurve(self.event.orders, self.event.epsilons), ZERO
@@ -155,7 +155,7 @@ class TradeOffFacts(Facts[TradeOffEvent]):
     left_to_accountants = listed = True
 
     def pure(self) -> Fraction | None:
-        """Return 0 if no test does better than chance."""
+        """Return 0 if no test is better than chance."""
         x, f = self.event.false_positive_rates, self.event.false_negative_rates
         return ZERO if all(a + b == 1 for a, b in zip(x, f, strict=True)) else None
 
@@ -179,7 +179,7 @@ class TradeOffFacts(Facts[TradeOffEvent]):
         return pairs.trade_off(x, f)
 
     def trade_off(self) -> TradeOffFunction:
-        """Return max(f, f^-1), its knots rounded down."""
+        """Return max(f, f^-1) with its knots rounded down."""
         from fastdp.accounting import _trade_off_functions as functions
 
         x = [float(v) for v in self.event.false_positive_rates]
@@ -199,7 +199,7 @@ class PrivacyLossFacts(Facts[PrivacyLossEvent]):
         return ZERO if law == ((ZERO,), (Fraction(1),)) else None
 
     def curve(self) -> tuple[Curve, Fraction]:
-        """Return the larger one of both directions."""
+        """Return the larger curve of the two directions."""
         return self.curve_of_step()
 
     def family(self) -> Family:

@@ -1,6 +1,6 @@
 """The privacy loss of an epoch of random allocation.
 
-Each record joins one step of the epoch; which one is random and secret. Let R_1 .. R_t
+Each record joins one random, secret step of the epoch. Let R_1 .. R_t
 be independent copies of dP/dQ of one step under Q, and S their mean: the loss is ln S.
 The theorems are in docs/proofs/allocation.md.
 """
@@ -78,7 +78,7 @@ class AllocationLoss(Loss):
 
     @property
     def normal_variance(self) -> float:
-        """That of ln S, if many steps of Gaussian noise make it nearly normal."""
+        """The variance of a nearly normal ln S of many steps of Gaussian noise."""
         if not isinstance(self.one, GaussianLoss) or self.rate < 1:
             return math.inf
         few = self.one.square > math.log(self.steps / _MANY)
@@ -93,8 +93,8 @@ class AllocationLoss(Loss):
     def cumulants(self, t: Floats) -> tuple[Floats, Floats]:
         """Return upper bounds of K(t): S is no wider than R (theorem 22).
 
-        A removal also uses chords of K between whole orders, an addition the bound
-        from the transform of S.
+        A removal also uses chords of K between integer orders, and an addition the
+        bound from the transform of S.
         """
         value, error = self.one.cumulants(t)
         found = value + error + 8 * U * np.abs(value)
@@ -131,7 +131,7 @@ class AllocationLoss(Loss):
 
     @functools.cached_property
     def _whole(self) -> Floats:
-        """Upper bounds of K(0), K(1), .. as far as the moments fit doubles."""
+        """Upper bounds of K(0), K(1), ... while the moments fit in doubles."""
         moment, error = np.zeros((2, _ORDERS + 1))
         moment[2:], error[2:] = self.one.cumulants(np.arange(1.0, _ORDERS))
         power, slip = whole_moments(moment + error, self.steps, 1 - self.lost[1])
@@ -154,7 +154,7 @@ class AllocationLoss(Loss):
         return np.asarray(share * np.array(found))
 
     def _negative_moment(self, w: float) -> float:
-        """Return a bound of ln E X^-w, or infinity."""
+        """Return a bound on ln E X^-w, or infinity."""
         # If no ratio can be 0, the mean is at least the geometric mean:
         # E S^-2w <= (E R^(-2w/t))^t. Else use the moment of a single nonzero ratio.
         times = 1 if self.lost[0] else self.steps
@@ -181,7 +181,8 @@ class AllocationLoss(Loss):
     def _thinned(self, w: float) -> float:
         """Bound ln E ((t/N)^w | N > 0), N the number of nonzero ratios.
 
-        S is N/t times the mean of these, whose moments are at most those of one ratio.
+        S is N/t times the mean of the nonzero ratios; its moments are at most those of
+        one ratio.
         """
         lost, steps = self.lost[0], self.steps
         if not lost:
@@ -217,7 +218,7 @@ def power_up(lost: float, steps: int) -> float:
 
 
 def _mixed(moment: Floats, rate: float) -> Floats:
-    """Return the moments of 1 - rate + rate S, at whole orders, from those of S."""
+    """Return the moments of 1 - rate + rate S at integer orders from S's moments."""
     found = np.empty_like(moment)
     for n in range(moment.size):
         weight = np.array([math.comb(n, j) for j in range(n + 1)], dtype=np.float64)

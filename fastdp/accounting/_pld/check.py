@@ -1,7 +1,7 @@
 """Check each reading by a second method: both brackets are proved, so they overlap.
 
 Atoms check a contour, a contour checks atoms, and either checks a closed form. If a
-contour is too costly, atoms are checked by atoms with other cells.
+contour is too costly, atoms with other cells check atoms.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _GROWTH, _WIDEST = 4.0, 1.0
 
 @dataclass(frozen=True)
 class Checked(Profile):
-    """A profile whose every reading is checked by a second method.
+    """A profile in which a second method checks every reading.
 
     A reading raises `CertificateError` if the two brackets do not overlap.
     """
@@ -95,7 +95,7 @@ def _brackets(contour: Contour, epsilons: Floats) -> list[Bracket]:
 def _epsilon_by(
     reading: Reading, found: Bracket, log_delta: tuple[float, float]
 ) -> Bracket | None:
-    """Return the second method's bracket of epsilon, or None if it finds none."""
+    """Return the second method's bracket of epsilon, or None."""
     middle = min(max(found.estimate, found.lower), found.upper)
     start = max((found.upper - found.lower) / 2, 4e-16 * middle, 1e-300)
     most = max(_WIDEST * middle, 4 * start)

@@ -1,7 +1,7 @@
 """Chernoff bounds of delta and epsilon, from K at few orders.
 
 delta(epsilon) <= C(t) exp(K(t) - t epsilon) for every t > 0. Any orders give valid
-bounds; if the composition has few different steps, many are computed at once.
+bounds; if the composition has few different steps, many orders are computed together.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Chernoff:
         self._ask(composition.known_orders)
 
     def _ask(self, indices: Indices) -> None:
-        """Look at more orders of the grid, by ascending index."""
+        """Evaluate more orders of the grid, by ascending index."""
         places = indices + FARTHEST
         new = np.isnan(self._bounds[places])
         if not new.any():
@@ -97,7 +97,7 @@ class Chernoff:
         return t, bound
 
     def rough_epsilon(self, log_delta: float) -> float:
-        """Return a bound of epsilon, from few orders where none are known."""
+        """Return a bound on epsilon, from few orders if none are known."""
         if not self._index.size:
             self._ask(_FIRST_MANY if self._composition.many else _ROUGH)
         return float(((self._bound - log_delta) / self._t).min())
@@ -109,16 +109,16 @@ class Chernoff:
     def best_delta(self, epsilon: float) -> tuple[int, float]:
         """Return the order's index with the least bound of ln delta, and that bound.
 
-        If the bound at the least known order is positive, smaller orders are not
-        tried: their bounds are next to 0.
+        If the bound at the least known order is positive, smaller orders are not tried,
+        because their bounds are close to 0.
         """
         return self._least(lambda t, bound: bound - t * epsilon, most=0.0)
 
     def useful(self, epsilon: float) -> int:
-        """Return an order for the contour, by index: the saddle where there is one.
+        """Return an order for the contour, by index; the saddle if there is one.
 
-        If delta is nearly 1, the best order is next to 0 and its sum needs ever more
-        nodes; a larger order will do as long as the terms hardly cancel.
+        If delta is nearly 1, the best order is close to 0 and its sum needs very many
+        nodes; a larger order works as long as the terms hardly cancel.
         """
         best, bound = self.best_delta(epsilon)
         if bound < _NEARLY:
@@ -169,7 +169,7 @@ class Chernoff:
         reading: Callable[[Floats, Floats], Floats],
         most: float = math.inf,
     ) -> tuple[int, float]:
-        """Return the index of the order where `reading` is least, and its value.
+        """Return the index of the order with the least `reading`, and its value.
 
         The reading must fall and then rise with the order. If it is at least `most` at
         the least known order, smaller orders are not tried.
