@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
+from functools import cache
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -113,10 +114,8 @@ class Event:
 
     def __post_init__(self) -> None:
         """Check each field by the type that it declares, and make it exact."""
-        for field in fields(self):
-            if field.type in _CHECKS:
-                value = _CHECKS[field.type](field.name, getattr(self, field.name))
-                self._set(field.name, value)
+        for name, check in _checks_of(type(self)):
+            self._set(name, check(name, getattr(self, name)))
 
     @property
     def group_size(self) -> int:
@@ -226,6 +225,14 @@ _CHECKS: dict[object, Callable[[str, Any], object]] = {
     "RelationField": lambda name, x: as_relation(x),
     "Event": check_event,
 }
+
+
+@cache
+def _checks_of(
+    kind: type[Event],
+) -> tuple[tuple[str, Callable[[str, Any], object]], ...]:
+    """Return the fields of a kind of event that have a check, and that check."""
+    return tuple((f.name, _CHECKS[f.type]) for f in fields(kind) if f.type in _CHECKS)
 
 
 def _shown(value: object) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy.typing as npt
 
 from fastdp import accounting
 from fastdp._validate import Real
-from fastdp.accounting.events import Relation
+from fastdp.accounting.events import Event, NeighboringRelation, Relation
 from fastdp.adapters import _library
 from fastdp.adapters.dp_accounting import _base
 from fastdp.adapters.dp_accounting._base import dp
@@ -23,10 +24,22 @@ _Base: Any = object if dp is None else dp.PrivacyAccountant
 #: Least order at which a Renyi curve is read; it also stands for order 1.
 _LEAST_ORDER = 1 + 2.0**-20
 
-#: Read an infinite epsilon at this one. If ln delta exceeds `_LOG_LEAST` even here, a
-#: part of delta remains at every epsilon.
+#: Read an infinite epsilon at this one.
 _FAR = 2.0**50
-_LOG_LEAST = -1000.0
+
+
+@lru_cache(maxsize=1024)
+def _kept(event: Any, relation: NeighboringRelation) -> Event:
+    return from_dp_event(event, neighboring_relation=relation)
+
+
+def _read(event: Any, relation: NeighboringRelation) -> Event:
+    """Return our event; training loops compose one event again and again."""
+    try:
+        hash(event)
+    except TypeError:  # it holds a list
+        return from_dp_event(event, neighboring_relation=relation)
+    return _kept(event, relation)
 
 
 class _Accountant(_Base):  # type: ignore[misc]
@@ -54,7 +67,7 @@ class _Accountant(_Base):  # type: ignore[misc]
                 )
                 return next((error for error in found if error is not None), None)
         try:
-            ours = from_dp_event(event, neighboring_relation=self._own)
+            ours = _read(event, self._own)
             if do_compose:
                 self._accountant.compose(ours, count)
             elif not self._accountant.supports(ours):
@@ -147,7 +160,7 @@ class RdpAccountant(_Accountant):
     @property
     def rdp(self) -> npt.NDArray[np.float64]:
         """The divergence at each order, rounded up; infinite if a delta remains."""
-        if not self._private or self._accountant.log_delta(_FAR) > _LOG_LEAST:
+        if not self._private or self._accountant._snapshot()[0].lost:
             return np.full(self._orders.size, math.inf)
         return np.asarray(
             self._accountant.divergence(np.maximum(self._orders, _LEAST_ORDER))

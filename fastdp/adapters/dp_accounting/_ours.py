@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -45,17 +46,13 @@ def from_dp_event(
 def _ours(e: Any, relation: NeighboringRelation) -> Event:
     if not isinstance(e, dp.DpEvent):
         raise DTypeError(f"dp_event must be a DpEvent, got {type(e).__name__}")
-    kind, moved = type(e).__name__, Fraction(_base.moved(relation))
+    kind, moved = type(e).__name__, _base.moved(relation)
     known = getattr(dp.dp_event, kind, None) is type(e)  # not a user's subclass
-    nothing = accounting.PureDPEvent(Fraction(0), neighboring_relation=relation)
-    anything = accounting.ApproximateDPEvent(
-        epsilon=Fraction(0), delta=Fraction(1), neighboring_relation=relation
-    )
     match kind if known else None:
         case "NoOpDpEvent":
-            return nothing
+            return _nothing(relation)
         case "NonPrivateDpEvent":
-            return anything
+            return _anything(relation)
         case "GaussianDpEvent" if e.noise_multiplier:
             return accounting.GaussianEvent(
                 sensitivity=moved,
@@ -76,30 +73,32 @@ def _ours(e: Any, relation: NeighboringRelation) -> Event:
                 neighboring_relation=relation,
             )
         case "GaussianDpEvent" | "LaplaceDpEvent" | "DiscreteLaplaceDpEvent":
-            return anything
+            return _anything(relation)
         case "ZCDpEvent":
             return accounting.ZCDPEvent(e.rho, xi=e.xi, neighboring_relation=relation)
         case "RandomizedResponseDpEvent" if relation is not ADD:
             p = between("noise_parameter", e.noise_parameter, Fraction(0), Fraction(1))
             k = integer("num_buckets", e.num_buckets, 1)
             if k == 1 or p == 1:
-                return nothing
-            return _response(p, k, relation) if p else anything
+                return _nothing(relation)
+            return _response(p, k, relation) if p else _anything(relation)
         case "ComposedDpEvent":
             parts = [_ours(part, relation) for part in e.events]
-            return accounting.ComposedEvent(tuple(parts)) if parts else nothing
+            return (
+                accounting.ComposedEvent(tuple(parts)) if parts else _nothing(relation)
+            )
         case "SelfComposedDpEvent":
             return accounting.SelfComposedEvent(_ours(e.event, relation), e.count)
         case "PoissonSampledDpEvent":
             rate, inner = e.sampling_probability, _in_sample(e.event, ADD)
-            if inner == replace(anything, neighboring_relation=ADD):
-                return replace(anything, delta=rate)  # revealed if in the sample
+            if inner == _anything(ADD):  # revealed if in the sample
+                return replace(_anything(relation), delta=rate)
             return accounting.PoissonSampledEvent(
                 rate, inner, neighboring_relation=relation
             )
         case "SampledWithoutReplacementDpEvent" | "SampledWithReplacementDpEvent":
             if e.sample_size == 0:
-                return nothing
+                return _nothing(relation)
             return getattr(accounting, kind.replace("DpEvent", "Event"))(  # type: ignore[no-any-return]
                 source_dataset_size=e.source_dataset_size,
                 sample_size=e.sample_size,
@@ -111,10 +110,26 @@ def _ours(e: Any, relation: NeighboringRelation) -> Event:
             most = max((integer("step_counts", n, 0) for n in steps), default=0)
             node = _ours(dp.GaussianDpEvent(e.noise_multiplier), relation)
             depth = most.bit_length()  # number of nodes of a tree that hold a record
-            return accounting.SelfComposedEvent(node, depth) if depth else nothing
+            return (
+                accounting.SelfComposedEvent(node, depth)
+                if depth
+                else _nothing(relation)
+            )
     raise UnsupportedEventError(
         f"dp_event must have a counterpart, and fastdp has none of a {kind} for "
         f"{relation.name}: compose it in dp_accounting's own accountant"
+    )
+
+
+@cache
+def _nothing(relation: NeighboringRelation) -> Event:
+    return accounting.PureDPEvent(Fraction(0), neighboring_relation=relation)
+
+
+@cache
+def _anything(relation: NeighboringRelation) -> Event:
+    return accounting.ApproximateDPEvent(
+        epsilon=Fraction(0), delta=Fraction(1), neighboring_relation=relation
     )
 
 
