@@ -1,6 +1,6 @@
 // Histogram.java: histogram.c in Java, by histogram_jni.c.
 //
-//     javac -d . examples/c/Histogram.java && java -Djava.library.path=. Histogram
+//     javac -d . examples/c/Histogram.java && java Histogram
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Arrays;
@@ -29,7 +29,7 @@ public final class Histogram {
     }
 
     public static void main(String[] argument) throws Exception {
-        System.loadLibrary("histogram_jni");
+        System.load(Path.of("libhistogram_jni.so").toAbsolutePath().toString());
         long[] counts = {120, 7, 0, 31};
         if (release(null, false, 1, 1, counts) != 0) {
             System.exit(1);

@@ -39,7 +39,7 @@ LANGUAGES = {
             "cc -O2 -shared -fPIC histogram_jni.c {jni} {c} -o libhistogram_jni.so",
             "javac -d . Histogram.java",
         ],
-        "java -Djava.library.path=. Histogram",
+        "java Histogram",
     ),
 }
 
