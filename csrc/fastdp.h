@@ -140,7 +140,7 @@ typedef struct {
     double inverse_2var; /* 1 / (2 sigma^2), nearest                          */
     double edge;         /* a try in a tail is rejected if V height >= edge   */
     double acceptance;   /* probability that a try is accepted                */
-    uint32_t tries[4];   /* derived: tries for 8, 64 and 1024 lanes and for a pass */
+    uint32_t tries[5];   /* derived: tries for 8, 64, 256 and 1024 lanes and for a pass */
 } fdp_tilt_t;
 
 /* A law of alias digits, truncated to |x| <= bound if bound > 0. The caller fills all fields
@@ -161,8 +161,8 @@ typedef struct {
                              are 2 i (smaller thresholds) and 2 i + 1 */
     fdp_geometric_t tail;
     fdp_tilt_t tilt;
-    uint32_t slots[4]; /* derived: ranks for 64 lanes and for a pass; the same for
-                             the second digit */
+    uint32_t slots[2][4]; /* derived: ranks, by digit, for 64, 256 and 1024 lanes and for a
+                             pass */
     uint32_t unsettled;   /* tests: the exact resolver settles all special lanes */
 } fdp_digits_t;
 

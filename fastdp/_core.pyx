@@ -444,8 +444,7 @@ cdef class Sampler:
             _check(fdp_sampler_prepare(&other.c))
         if narrow > 0:
             for i in range(4):
-                other.c.law.slots[i] = 16
-            for i in range(3):
+                other.c.law.slots[0][i] = other.c.law.slots[1][i] = 16
                 other.c.law.tilt.tries[i] = 0
         if wide > 0:
             other.c.law.unsettled = 1

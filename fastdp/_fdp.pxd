@@ -70,7 +70,7 @@ cdef extern from "fastdp.h" nogil:
         double inverse_2var
         double edge
         double acceptance
-        uint32_t tries[4]
+        uint32_t tries[5]
 
     ctypedef struct fdp_digits_t:
         uint32_t shift
@@ -90,7 +90,7 @@ cdef extern from "fastdp.h" nogil:
         uint64_t tree[2][64]
         fdp_geometric_t tail
         fdp_tilt_t tilt
-        uint32_t slots[4]
+        uint32_t slots[2][4]
         uint32_t unsettled
 
     ctypedef struct fdp_sampler_t:

@@ -30,7 +30,7 @@ class _Tilt(ctypes.Structure):
         ("unit", _U64),
         *[(name, _F64) for name in ("height", "weight", "inverse_2var", "edge")],
         ("acceptance", _F64),
-        ("tries", _U32 * 4),
+        ("tries", _U32 * 5),
     ]
 
 
@@ -48,7 +48,7 @@ class _Digits(ctypes.Structure):
         ("tree", _U64 * 128),
         ("tail", _Geometric),
         ("tilt", _Tilt),
-        ("slots", _U32 * 4),
+        ("slots", _U32 * 8),
         ("unsettled", _U32),
     ]
 

@@ -165,7 +165,7 @@ static size_t lay_out(fdp_pass_t *p, uint8_t *base, size_t lanes, bool straight)
     size_t slots[2], at = 0;
     fdp_pass_slots(law, lanes, slots);
     if (law->tilt.slope != 0) {
-        slots[0] = fdp_pass_tries(law, lanes);
+        slots[0] = law->tilt.tries[fdp_pass_size(lanes)];
     }
     /* the stream writes whole pages */
     p->area = take(base, &at, in_pages(fdp_area_bytes(
@@ -299,23 +299,21 @@ static bool fits_tilt(const fdp_digits_t *law)
 
 static bool prepare(fdp_digits_t *law)
 {
-    const double trials[2] = {FDP_SMALL_LANES, FDP_PASS};
+    static const double trials[FDP_SIZES] = {FDP_FEW_LANES, 64, 256, 1024, FDP_PASS};
     const bool tilted = law->tilt.slope != 0;
     if (tilted ? !fits_tilt(law)
                : law->shift > 57 || law->low > law->shift || law->low > 48 ||
                      law->shift - law->low > 5 || law->tops > 48 || law->tails > 1) {
         return false;
     }
-    for (int size = 0; size < 2; size++) {
-        for (int digit = 0; digit < 2; digit++) {
+    for (int size = 0; size < FDP_SIZES; size++) {
+        for (int digit = 0; digit < 2 && size > 0; digit++) {
             const uint32_t slots = slots_for(trials[size], law->special[digit]);
-            law->slots[2 * digit + size] = slots < FDP_RANKS ? slots : FDP_RANKS;
+            law->slots[digit][size - 1] = slots < FDP_RANKS ? slots : FDP_RANKS;
         }
+        law->tilt.tries[size] =
+            tilted ? tries_for(trials[size], law, size == 0 ? FEW_RARE : RARE) : 0;
     }
-    law->tilt.tries[0] = tilted ? tries_for(FDP_FEW_LANES, law, FEW_RARE) : 0;
-    law->tilt.tries[1] = tilted ? tries_for(FDP_SMALL_LANES, law, RARE) : 0;
-    law->tilt.tries[2] = tilted ? tries_for(FDP_MIDDLE_LANES, law, RARE) : 0;
-    law->tilt.tries[3] = tilted ? tries_for(FDP_PASS, law, RARE) : 0;
     grow_tree(law->top, law->tops, law->tree[0]);
     grow_tree(law->copy, law->tops, law->tree[1]);
     law->tail.error = law->tail.scale * 0x1p-48;

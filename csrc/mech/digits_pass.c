@@ -11,11 +11,9 @@
 
 void fdp_pass_slots(const fdp_digits_t *law, size_t lanes, size_t slots[2])
 {
-    const size_t size = lanes > FDP_SMALL_LANES;
+    const size_t size = fdp_pass_size(lanes);
     for (size_t digit = 0; digit < 2; digit++) {
-        /* a call of few lanes uses few ranks */
-        const size_t most = law->slots[2 * digit + size];
-        slots[digit] = lanes <= FDP_FEW_LANES ? FDP_FEW_LANES : most;
+        slots[digit] = size == 0 ? FDP_FEW_LANES : law->slots[digit][size - 1];
     }
     slots[1] = law->shift == 0 ? 0 : slots[1];
 }

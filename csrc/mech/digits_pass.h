@@ -16,8 +16,7 @@
 #define FDP_PIECE 2048 /* lanes drawn at once; a whole number of pages of every stream */
 #define FDP_FEW_LANES 8 /* smallest number of ranks of a kernel, and outputs of the smallest
                          * calls */
-#define FDP_SMALL_LANES 64 /* most outputs of a call that uses fewer ranks */
-#define FDP_MIDDLE_LANES 1024 /* most outputs of a call that uses fewer tries than a pass has */
+#define FDP_SIZES 5 /* sizes of calls: up to 8, 64, 256, 1024 outputs, and more */
 #define FDP_PAGE 1024 /* bytes: offsets in the main stream are multiples of this */
 
 typedef struct {
@@ -69,11 +68,10 @@ static inline size_t fdp_pass_ranks(const fdp_digits_t *law)
     return law->tilt.slope != 0 ? FDP_TRIES : FDP_RANKS;
 }
 
-/* The number of tries that a call of `lanes` outputs makes. */
-static inline size_t fdp_pass_tries(const fdp_digits_t *law, size_t lanes)
+/* The size of a call of `lanes` outputs: small ones use fewer ranks, and make fewer tries. */
+static inline size_t fdp_pass_size(size_t lanes)
 {
-    return law->tilt.tries[(lanes > FDP_FEW_LANES) + (lanes > FDP_SMALL_LANES) +
-                           (lanes > FDP_MIDDLE_LANES)];
+    return (size_t)((lanes > FDP_FEW_LANES) + (lanes > 64) + (lanes > 256) + (lanes > 1024));
 }
 
 static inline uint64_t fdp_pass_start(const fdp_pass_t *p)

@@ -122,7 +122,7 @@ static void draw_tries(fdp_pass_t *p, size_t tried)
 /* Makes all tries of the pass, if those of a small call were too few. */
 static void draw_more(fdp_pass_t *p)
 {
-    const size_t tried = p->law->tilt.tries[3];
+    const size_t tried = p->law->tilt.tries[FDP_SIZES - 1];
     const size_t bytes = fdp_area_bytes(p->law, FDP_TRIES);
     uint8_t *const area = p->area;
     drop_exact(p->tries);
@@ -152,7 +152,7 @@ static void list_whole(fdp_tries_t *t, const fdp_digits_t *law, size_t need)
 
 void fdp_tilt_open(fdp_pass_t *p, size_t need)
 {
-    draw_tries(p, fdp_pass_tries(p->law, need));
+    draw_tries(p, p->law->tilt.tries[fdp_pass_size(need)]);
     list_whole(p->tries, p->law, need);
     if (p->kernels->inserts) { /* zero for now: the tilt inserts both digits */
         memset(p->list[0].low, 0, sizeof p->list[0].low);
@@ -167,7 +167,7 @@ void fdp_tilt_draw(fdp_pass_t *p, size_t need)
     const size_t blocks = (need + FDP_BLOCK_LANES - 1) / FDP_BLOCK_LANES;
     fdp_tries_t *t = p->tries;
     fdp_pass_first(p, need);
-    if (FDP_UNLIKELY(p->total[0] > t->count && t->tried < law->tilt.tries[3])) {
+    if (FDP_UNLIKELY(p->total[0] > t->count && t->tried < law->tilt.tries[FDP_SIZES - 1])) {
         draw_more(p);
         list_whole(t, law, FDP_PASS);
     }

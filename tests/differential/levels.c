@@ -369,7 +369,7 @@ static fdp_sampler_t widened(const law_t *law, int widen)
 {
     fdp_sampler_t s = law->sampler;
     for (int i = 0; widen >= 1 && i < 4; i++) {
-        s.law.slots[i] = 16;
+        s.law.slots[0][i] = s.law.slots[1][i] = 16;
     }
     s.law.unsettled = widen == 2;
     return s;
