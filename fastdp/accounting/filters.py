@@ -520,11 +520,15 @@ class ApproximateFilter(PrivacyFilter[_Broken]):
         return f"epsilon {by_sum} as a sum, or rho {rho}, own delta {delta}"
 
     def _shortage(self, state: _Broken) -> str:
-        before = self._state
+        before, spent = self._state, self._snapshot()
         alone = before.epsilon > self._epsilon or state.epsilon == self._epsilon + 1
-        asked = []
+        asked, left = [], []
         for name in ("rho" if alone else "epsilon", "delta"):
             cost = getattr(state, name) - getattr(before, name)
             if cost:
+                rest = max(
+                    getattr(self, f"_{name}") - getattr(spent, name), Fraction(0)
+                )
                 asked.append(f"{name} {_decimal(cost, ROUND_CEILING)}")
-        return f"{', '.join(asked)} was asked, {self._left()} is left"
+                left.append(f"{name} {_decimal(rest)}")
+        return f"{', '.join(asked)} was asked, {', '.join(left)} is left"

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from fastdp.cli._plan_file import Table
     from fastdp.tables import Plan
 
+#: Why a table may have no groups.
+_EMPTY = "; no group had enough units: --check shows the owner how INPUT is read"
+
 
 def statement(plan: Plan, table: Table) -> _tables.Statement:
     """State what is released, under which guarantee, and for which neighbors."""
@@ -43,6 +46,7 @@ def statement(plan: Plan, table: Table) -> _tables.Statement:
         "parameter": f"{spent}{f', {shown}' if shown else ''}",
         "guarantee": f"{_guarantee(budget)}, for this one release",
         "neighbors": _neighbors(plan),
+        **_kept(plan),
         "released": f"{groups if plan.by else '{rows} row'}: {columns}, with low and "
         f"high ({100 * table.level:g} %)",
         "groups": _groups(plan),
@@ -62,23 +66,31 @@ def statement(plan: Plan, table: Table) -> _tables.Statement:
         "bounds": bounds,
         "level": table.level,
     }
-    return _tables.Statement("private table of groups", _Parts(plan), facts, lines)
+    return _tables.Statement(
+        "private table of groups", _Parts(plan), facts, lines, empty=_EMPTY
+    )
 
 
 def _neighbors(plan: Plan) -> str:
     unit = plan.unit
     if not isinstance(unit, fastdp.Unit):
-        said = "tables that differ in one row: whoever has several is not hidden"
+        said = "tables that differ in one row: a person with several rows is not hidden"
         if unit.name != "row":
             said = f"tables that differ in one row: no {unit.name!r} has two"
     else:
-        most = f"at most {unit.records} records"
-        if plan.by:
-            most = f"at most {unit.groups} groups, {most} in each"
-        said = f"tables that differ in all records of one {unit.name!r}, of which "
-        said += f"{most} are kept"
+        said = f"tables that differ in all records of one {unit.name!r}"
     listed = plan.by and not plan._noise.unlisted
     return f"{said}; the groups of --keys are public" if listed else said
+
+
+def _kept(plan: Plan) -> dict[str, str]:
+    unit = plan.unit
+    if not isinstance(unit, fastdp.Unit):
+        return {}
+    most = f"at most {unit.records} records of each {unit.name!r}"
+    if plan.by:
+        most += f" in each group, and at most {unit.groups} groups"
+    return {"kept": f"{most}: no others count; --check shows the owner how many"}
 
 
 def _groups(plan: Plan) -> str:
@@ -98,7 +110,8 @@ def _groups(plan: Plan) -> str:
 
 def _guarantee(budget: dict[str, str]) -> str:
     if "rho" in budget:
-        but = f" but for delta = {budget['delta']}" if "delta" in budget else ""
+        but = f", except with probability {budget['delta']}"
+        but = but if "delta" in budget else ""
         return f"{budget['rho']}-zero-concentrated differential privacy (rho){but}"
     if "delta" in budget:
         return (

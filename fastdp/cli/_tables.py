@@ -83,6 +83,8 @@ class Statement:
     lines: Mapping[str, str]
     #: Text that follows the name of the output.
     beside: str = ""
+    #: Text that follows the line on what is released, if it has no rows.
+    empty: str = ""
 
     def text(self, rows: int, output: object) -> str:
         """Return the text for users after the release."""
@@ -91,7 +93,10 @@ class Statement:
 
     def said(self, rows: int) -> dict[str, str]:
         """Return the lines for users, by name."""
-        return {n: s.replace("{rows}", str(rows), 1) for n, s in self.lines.items()}
+        lines = self.lines
+        if rows == 0 and self.empty:
+            lines = {**lines, "released": f"{lines['released']}{self.empty}"}
+        return {n: s.replace("{rows}", str(rows), 1) for n, s in lines.items()}
 
     def to_dict(self) -> dict[str, Any]:
         """Return the facts for programs, for the file's metadata or side file."""

@@ -99,7 +99,7 @@ class BudgetState:
     is_open: bool
 
     def __str__(self) -> str:
-        """Return a short text with spending and limit."""
+        """Return the spending and the limit, in rho once epsilon no longer adds up."""
         sums = [
             f"{name.replace('_', ' ')} {float(spent):.6g} of "
             f"{float(self.limit[name]):.6g}"
@@ -107,8 +107,7 @@ class BudgetState:
         ]
         if self.filter == "ApproximateFilter":
             fits = self.spent["epsilon"] <= self.limit["epsilon"]
-            covered = f"{sums[0]} (or {sums[1]})" if fits else sums[1]
-            return f"{covered}, {sums[2]}"
+            return f"{sums[0] if fits else sums[1]}, {sums[2]}"
         return sums[0]
 
     def to_dict(self) -> dict[str, Any]:

@@ -67,7 +67,7 @@ def key_column(name: str, keys: Any) -> tuple[_Array, _Array]:
     """
     listed, bits = _listed(name, keys)
     if not isinstance(listed, np.ndarray) or listed.dtype.kind not in "USOTbiuf":
-        raise _wrong(name)
+        raise _wrong(name, getattr(listed, "dtype", None))
     if listed.ndim != 1:
         raise ParameterError(f"{name} must have shape (n,), got {listed.shape}")
     if listed.dtype.kind == "b":
@@ -418,7 +418,8 @@ def _no_column(name: str) -> DTypeError:
 
 
 def _wrong(name: str, type_: Any = None) -> DTypeError:
-    got = "" if type_ is None else f", got {type_}: make text or integers of it"
+    way = "make text or integers of it, such as months by .dt.strftime('%Y-%m')"
+    got = "" if type_ is None else f", got {type_}: {way}"
     return DTypeError(
         f"{name} must be a list of str, bytes or numbers, or a one-dimensional column "
         f"of strings or numbers{got}"

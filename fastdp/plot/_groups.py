@@ -42,6 +42,7 @@ def intervals(
     statistic: str | None = None,
     level: float | None = None,
     delta: float | None = None,
+    title: str | None = None,
 ) -> Figure:
     """Draw a released statistic of each group with its confidence interval.
 
@@ -64,6 +65,8 @@ def intervals(
     delta : float, optional
         Delta at which the title states epsilon; without it, the title states the budget
         of a ``Release``, or else the pure epsilon or rho.
+    title : str, optional
+        Title; default: the statistic, the groups, the level and the cost.
 
     Returns
     -------
@@ -104,7 +107,7 @@ def intervals(
     if not released:
         raise ParameterError("results must not be empty")
     if statistic is None and len(panels := _panels(results)) > 1:
-        return _side_by_side(results, panels, keys, level, delta)
+        return _side_by_side(results, panels, keys, level, delta, title)
     read = [_read(result, statistic, level) for result in released]
     what = {(one[0], one[1]) for one in read}
     if len(what) > 1:
@@ -129,7 +132,8 @@ def intervals(
     _dots(axes, names, middle, low, high)
     axes.set_xlabel(shown)
     cost = cost_line(released, [one[5] for one in read], delta)
-    title = f"{shown} by {_by(released[0])}, {100 * exact:.6g} % intervals\n{cost}"
+    if title is None:
+        title = f"{shown} by {_by(released[0])}, {100 * exact:.6g} % intervals\n{cost}"
     axes.set_title(title.replace("$", r"\$"), fontsize="medium")
     return figure
 
@@ -275,6 +279,7 @@ def _side_by_side(
     keys: Sequence[object] | None,
     level: float | None,
     delta: float | None,
+    title: str | None,
 ) -> Figure:
     """Draw a panel for each column, all with the same groups."""
     names = list((_names(result) if keys is None else keys) or [])
@@ -289,7 +294,8 @@ def _side_by_side(
     for axes in grid[len(columns) :]:
         axes.set_axis_off()
     cost = cost_line([result], [read[0][5]], delta)
-    title = f"by {_by(result)}, {100 * read[0][1]:.6g} % intervals\n{cost}"
+    if title is None:
+        title = f"by {_by(result)}, {100 * read[0][1]:.6g} % intervals\n{cost}"
     figure.suptitle(title.replace("$", r"\$"), fontsize="medium")
     return figure
 

@@ -99,7 +99,7 @@ class Plan(Choices):
     >>> plan.columns
     ('count', 'cost_n', 'cost_mean')
     >>> print(plan.accuracy())
-    rho 0.1 for one patient, of which 2 groups and 2 records in each are kept
+    rho 0.1 for one patient; kept: at most 2 groups and 2 records in each
     column     noise              std    95 % within
     count      discrete Gaussian  10.95  21
     cost_n     discrete Gaussian  10.95  21.47

@@ -39,9 +39,9 @@ def kept(plan: Choices) -> str:
         return ""
     groups, records = plan._kept
     if not plan.by:
-        return f", of which {_so_many(records, 'record')} are kept"
+        return f"; kept: at most {_so_many(records, 'record')}"
     most = f"{_so_many(groups, 'group')} and {_so_many(records, 'record')} in each"
-    return f", of which {most} are kept"
+    return f"; kept: at most {most}"
 
 
 def shown(plan: Choices, least_units: Callable[[float], int | None]) -> str:

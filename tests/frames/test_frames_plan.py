@@ -664,7 +664,7 @@ def test_the_accuracy_is_that_of_the_intervals(budget: Any, delta: Any) -> None:
         least, law = accuracy.least_units(0.5), plan._noise.threshold
         assert law.probability(least) >= 0.5 > law.probability(least - 1)
     text = str(accuracy)
-    assert "for one who, of which 3 groups and 2 records in each are kept" in text
+    assert "for one who; kept: at most 3 groups and 2 records in each" in text
     assert len(text.splitlines()) == len(plan.columns) + 3
 
 

@@ -304,7 +304,7 @@ def test_show_states_each_budget_in_one_currency(tmp_path, capsys):
     assert "rho 0" not in said
     assert "last 1 of 1 releases" in said
     with fastdp.ledger.open(place) as book:
-        assert str(book.budget("a")).startswith("epsilon 1 of 3 (or rho 0.")
+        assert str(book.budget("a")).startswith("epsilon 1 of 3, ")
         book.spend(cost, label="second", budgets="a", count=60)  # 4, more than 3
         assert str(book.budget("a")).startswith("rho 0.")
     run(f"ledger show {place}")

@@ -122,7 +122,7 @@ def test_public_keys_are_shown_in_their_order_and_need_no_delta(
         "region,count,count_low,count_high\nwest,0,0,0\nnorth,400,400,400\n"
     )
     said = capsys.readouterr().err
-    assert "whoever has several is not hidden" in said
+    assert "a person with several rows is not hidden" in said
     assert "the groups of --keys are public" in said
 
 
@@ -134,7 +134,8 @@ def test_all_records_are_one_group(records: Path, capsys: Any) -> None:
     assert Path("out.csv").read_text().replace('"', "").splitlines()[1] == (
         "900,900,900,300,300,300"
     )
-    assert "at most 3 records are kept" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "at most 3 records of each 'person_id': no others count" in said
 
 
 def test_a_dry_run_says_cost_and_noise_and_reads_nothing(
@@ -154,7 +155,7 @@ def test_a_dry_run_says_cost_and_noise_and_reads_nothing(
     assert aggregate(missing, tmp_path / "out.csv", *options, "--dry-run") == 0
     said = capsys.readouterr().out
     assert said.startswith(
-        "epsilon 1 and delta 1e-06 for one person_id, of which 1 group"
+        "epsilon 1 and delta 1e-06 for one person_id; kept: at most 1 group"
     )
     assert "groups of 15 records with probability 1/2" in said
     require_only(tmp_path)
@@ -277,3 +278,46 @@ def test_nothing_of_the_data_is_said(tmp_path: Path, capsys: Any) -> None:
     source.write_bytes(source.read_bytes()[:-30] + b"x" * 30)
     assert aggregate(source, output, *options) == 6
     assert SECRET not in capsys.readouterr().err
+
+
+def test_a_table_without_groups_says_why(records: Path, capsys: Any) -> None:
+    few = ["--epsilon", "0.01", "--delta", "1e-9", *PEOPLE, "--by", "sex"]
+    assert aggregate(records, "out.csv", "--count", *few) == 0
+    said = capsys.readouterr().err
+    assert "no group had enough units: --check shows the owner" in said
+    assert "at most 1 records of each 'person_id' in each group, and at most 1" in said
+    # What it says goes, and needs no output.
+    line = ["aggregate", str(records), "--count", *few, "--check"]
+    assert main(line) == 0
+    assert "kept, by records of one person_id" in capsys.readouterr().out
+    assert main(line[:-1]) == 2
+    assert "--output must be given" in capsys.readouterr().err
+    Path("out.csv").unlink()
+    require_only(records.parent, records.name)
+
+
+@pytest.mark.parametrize("form", ["people.parquet", "people.csv"])
+def test_a_histogram_by_group(records: Path, form: str, capsys: Any) -> None:
+    lines = zip(*COLUMNS.values(), strict=True)
+    head = ",".join(COLUMNS) + "\n"
+    write_csv(
+        records.with_suffix(".csv"),
+        head + "".join(",".join(map(str, line)) + "\n" for line in lines),
+    )
+    line = "--by region --count --histogram income=0,10,50,1e2 --median income"
+    options = [*ROWS, *line.split(), "--bounds", "income=0,100", *EXACT]
+    assert aggregate(records.parent / form, "out.parquet", *options) == 0
+    found = parquet.read_table("out.parquet").to_pydict()
+    assert found["region"] == ["east", "north", "south"]
+    for low, high in ((0, 10), (10, 50), (50, 100)):
+        truth = [
+            sum(
+                low <= income < high
+                for income, own in zip(
+                    COLUMNS["income"], COLUMNS["region"], strict=True
+                )
+                if own == region
+            )
+            for region in found["region"]
+        ]
+        assert found[f"income_{low}_{high}"] == truth

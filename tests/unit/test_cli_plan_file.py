@@ -146,7 +146,7 @@ def test_a_dry_run_says_the_cost_of_all_and_what_would_be_left(
     Path("in.parquet").unlink()  # no record is read
     assert plan(PLAN, *WEEK, "--dry-run") == 0
     said = capsys.readouterr().out
-    assert "[by_region]\nepsilon 100,000 for one person, of which 2 groups" in said
+    assert "[by_region]\nepsilon 100,000 for one person; kept: at most 2 groups" in said
     assert "[total]\nepsilon 10,000 for one person" in said
     assert "all together: epsilon 110,000 for one person" in said
     assert "after this release:" in said

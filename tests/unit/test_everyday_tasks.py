@@ -313,9 +313,7 @@ def test_27_two_processes_with_one_label(here: Path) -> None:
 def test_31_the_cost_before_the_draw(here: Path, capsys: Any) -> None:
     line = "aggregate in.parquet --unit id --records 4 --count --epsilon 1 -o out.csv"
     shell(f"{line} --dry-run")
-    assert (
-        "epsilon 1 for one id, of which 4 records are kept" in capsys.readouterr().out
-    )
+    assert "epsilon 1 for one id; kept: at most 4 records" in capsys.readouterr().out
     assert not Path("out.csv").exists()
 
 

@@ -266,7 +266,7 @@ def test_a_table_of_a_plan() -> None:
     (axes,) = figure.axes
     assert axes.get_title() == (
         "cost_mean by town and sex, 90 % intervals\n"
-        "epsilon 10,000 for one who, of which 1 group and 2 records in each are kept"
+        "epsilon 10,000 for one who; kept: at most 1 group and 2 records in each"
     )
     count = plot.intervals(r, statistic="count", delta=1e-6)
     _, dots, ends = drawn(count)
@@ -285,7 +285,7 @@ def test_tables_of_one_group_beside_each_other() -> None:
     assert drawn(figure)[0] == ["2024", "2025"]
     assert figure.axes[0].get_title() == (
         "count by group, 95 % intervals\n"
-        "each epsilon 10,000 for one who, of which 2 records are kept"
+        "each epsilon 10,000 for one who; kept: at most 2 records"
     )
 
 
