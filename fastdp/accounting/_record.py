@@ -1,7 +1,7 @@
-"""A locked list of events with an immutable state: what accountants and filters share.
+"""A locked list of events with an immutable state, for accountants and filters.
 
-The state is a value; the next one is computed from the present one and then taken
-over, so an event that is refused leaves nothing behind and threads never lose one.
+The state is a value; the next state is computed from the present state and then stored,
+so a refused event has no effect and threads never lose an event.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _LARGEST_COUNT = 10**18
 
 @dataclass(frozen=True)
 class Statement:
-    """What an accountant has composed: immutable, comparable, fit to be published.
+    """An accountant's composed events: immutable, comparable and publishable.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class Statement:
     events: tuple[tuple[Event, int], ...]
 
     def to_json(self) -> str:
-        """Return the statement as JSON text; `from_json` gives an equal one back."""
+        """Return the statement as JSON text; `from_json` returns an equal statement."""
         listed = [{"event": as_json(e), "count": n} for e, n in self.events]
         content = {"accountant": self.accountant, "events": listed}
         return json.dumps(wrapped(_FORMAT, "statement", content))
@@ -69,7 +69,7 @@ class Statement:
         Raises
         ------
         ParameterError
-            The text is not such JSON, or of another version.
+            The text is not such JSON, or has another version.
         """
         content = unwrapped(text, _FORMAT, "statement")
         if not isinstance(content, dict) or set(content) != {"accountant", "events"}:
@@ -89,9 +89,9 @@ def _counted(entry: object) -> tuple[Event, int]:
 class Record(abc.ABC, Generic[State]):
     """Events in order, one neighboring relation, one group size, and a state.
 
-    Shared by threads, but not copied, pickled or written to by a forked child,
-    because a copy would count only a part of what was spent. A subclass defines the
-    first state, the state after an event, and which states must not be reached.
+    Threads may share it. It is not copied, pickled or written to by a forked child,
+    because a copy would count only a part of the spending. A subclass defines the first
+    state, the state after an event, and which states must not be reached.
     """
 
     def __init__(self, neighboring_relation: Relation | None = None) -> None:
@@ -127,7 +127,7 @@ class Record(abc.ABC, Generic[State]):
         return self
 
     def _after(self, event: Event, count: int) -> State:
-        """Return the state with the event, and keep nothing."""
+        """Return the state with the event, without storing it."""
         if self._relation not in (None, relation_of(event)):
             before = self._events[-1][0] if self._events else self
             raise UnsupportedEventError(
@@ -162,18 +162,18 @@ class Record(abc.ABC, Generic[State]):
 
     @property
     def neighboring_relation(self) -> NeighboringRelation | None:
-        """The relation of all events; None before the first when none was given."""
+        """The relation of all events; None before the first event if none was given."""
         return self._relation
 
     @property
     def group_size(self) -> int:
-        """Number of individuals that the guarantee is about."""
+        """The number of individuals that the guarantee covers."""
         return self._group_size or 1
 
     # ---- statements instead of copies ---------------------------------------------
 
     def statement(self) -> Statement:
-        """Return what has been composed so far, as an immutable record."""
+        """Return the composed events so far as an immutable record."""
         with self._lock:
             return Statement(type(self).__name__, tuple(self._events))
 

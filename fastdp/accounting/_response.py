@@ -1,6 +1,6 @@
 """Randomizers whose privacy loss is ln(p/q), 0 or -ln(p/q): exact guarantees.
 
-The proofs are in docs/proofs/accounting.md, section 2; of the moments, in section 5.
+The proofs are in docs/proofs/accounting.md, sections 2 and 5 (moments).
 """
 
 from __future__ import annotations
@@ -148,13 +148,13 @@ class Stated(NamedTuple):
     delta: Fraction
 
     def plus(self, epsilon: Fraction, delta: Fraction, count: int) -> Stated:
-        """Return the pair of this and `count` times another, composed."""
+        """Return the composition of this pair and `count` times another pair."""
         lost = any_of({delta: count})
         lost = min(Fraction(1), shortened_up(lost + (1 - lost) * self.delta))
         return Stated(shortened_up(self.epsilon + count * epsilon), lost)
 
     def epsilon_at(self, delta: Fraction) -> float:
-        """Return the epsilon at `delta`, rounded up; infinity where there is none."""
+        """Return the epsilon at `delta`, rounded up; infinity if there is none."""
         if delta < self.delta or self.delta == 1:
             return 0.0 if delta == 1 else math.inf
         return pure_epsilon_at(self.epsilon, (delta - self.delta) / (1 - self.delta))
@@ -174,7 +174,7 @@ class Stated(NamedTuple):
 
 
 def any_of(deltas: Mapping[Fraction, int]) -> Fraction:
-    """Return 1 minus the product of all 1 - delta, rounded up; `deltas` counts each."""
+    """Return 1 minus the product of all 1 - delta, rounded up; `deltas` has counts."""
     total = sum((d * k for d, k in deltas.items()), Fraction(0))
     if sum(k * d.denominator.bit_length() for d, k in deltas.items()) <= 1 << 10:
         kept = ((1 - d) ** k for d, k in deltas.items())
@@ -228,7 +228,7 @@ def log_worst(theta: Fraction) -> float:
 
 
 def _saddle(groups: Groups, epsilon: float) -> Fraction:
-    """Return about the theta >= 0 under which `epsilon` is the mean of L."""
+    """Return approximately the theta >= 0 under which L has the mean `epsilon`."""
     parts = [(float(e), count) for e, count in groups]
     high = LARGEST_ODDS / max(e for e, _ in parts)
     low = min(1e-12, high)

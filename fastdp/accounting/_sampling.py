@@ -1,9 +1,9 @@
 """Amplification by sampling: delta'(ln(1 + rate (e^x - 1))) = rate delta(x).
 
-Tight for Poisson sampling when a record is added or removed and for subsets of fixed
-size when one is replaced (Balle, Barthe and Gaboardi 2018, Theorems 8 and 9). For draws
-with replacement, rate is the chance that a record is drawn at all, and delta the mean,
-over how often it is drawn, of the group's delta (Theorem 10).
+It is tight for Poisson sampling if a record is added or removed, and for subsets of
+fixed size if a record is replaced (Balle, Barthe and Gaboardi 2018, Theorems 8 and 9).
+For draws with replacement, rate is the probability that a record is drawn at least
+once, and delta is the mean of the group's delta over the number of draws (Theorem 10).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def replaced_epsilon(rate: Fraction, epsilon: Fraction) -> Fraction:
 
 
 def inner_epsilon(rate: Fraction, epsilon: Fraction) -> Fraction:
-    """Return ln(1 + (exp(epsilon) - 1)/rate), rounded down: `amplified` backwards."""
+    """Return ln(1 + (exp(epsilon) - 1)/rate), rounded down: inverts `amplified`."""
     if rate == 1 or epsilon == 0:
         return epsilon
     if epsilon > 700:  # what is left out is below e^-700
@@ -81,7 +81,7 @@ def times_rate(log_delta: float, rate: Fraction) -> float:
 
 
 def hit_rate(source: int, draws: int) -> Fraction:
-    """Return 1 - (1 - 1/source)^draws, rounded up: how likely a record is drawn."""
+    """Return 1 - (1 - 1/source)^draws, the chance of at least one draw, rounded up."""
     exponent = draws * math.log1p(-1 / source) if source > 1 else -math.inf
     value = -math.expm1(exponent * (1 + 4e-16)) * (1 + 4e-16)
     return Fraction(min(1.0, math.nextafter(value, 1.0)))
@@ -92,8 +92,9 @@ def with_replacement_log_delta(
 ) -> float:
     """Return ln of the sum over j >= 1 of P(a record is drawn j times) delta_j.
 
-    ln(delta_j) is the group's at the inner epsilon, rising with j. What the sum leaves
-    out is at most the probability of more draws, by a geometric series.
+    ln(delta_j) is the group's ln(delta) at the inner epsilon, rising with j. The
+    omitted part of the sum is at most the probability of more draws, by a geometric
+    series.
     """
     if source == 1:
         return group_log_delta(draws)
@@ -115,9 +116,10 @@ def with_replacement_log_delta(
 
 
 def draws(source: int, count: int, least: float) -> tuple[list[float], float]:
-    """Return how likely a record is drawn once, twice, ... given that it is drawn.
+    """Return the probabilities of one draw, two draws, ... given at least one draw.
 
-    Within a relative 1e-13, and a bound of the remainder, which is below `least`.
+    They are within a relative 1e-13; also return a bound on the remainder, which is
+    below `least`.
     """
     if source == 1:
         raise UnsupportedEventError("source_dataset_size must be > 1 here")
@@ -137,7 +139,8 @@ def draws(source: int, count: int, least: float) -> tuple[list[float], float]:
 def at_least(trials: int, rate: Fraction, least: int) -> Fraction:
     """Return P(Bin(trials, rate) >= least), rounded up; 0 and 1 are exact.
 
-    A sum from `least` on of what the ratios of neighbors give, and a geometric series.
+    It is a sum from `least` on by ratios of neighboring masses, plus a geometric
+    series.
     """
     if least > trials or rate == 0:
         return Fraction(least <= 0)

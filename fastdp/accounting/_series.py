@@ -1,7 +1,7 @@
 """Elementary functions without cancellation, for arrays of doubles.
 
-The Renyi curves are differences that vanish to second order; each is written with
-these functions, which are positive and correct to some units in the last place.
+The Renyi curves are differences that vanish to second order; each is written with these
+functions, which are positive and accurate to a few units in the last place.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ def _far_step(low: Floats, gap: Floats) -> Floats:
 
 
 def _integrated_step(low: Floats, gap: Floats) -> Floats:
-    """Integrate psi', whose nearest pole is 2 pi i."""
+    """Integrate psi', which has its nearest pole at 2 pi i."""
     nodes, weights = gauss_legendre(_GAUSS_NODES)
     return np.asarray(gap * (weights @ sinh_ratio_slope(low + gap * nodes[:, None])))
 

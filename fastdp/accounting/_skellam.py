@@ -30,7 +30,7 @@ _DOWN = 1 - Fraction(1, 1 << 60)
 
 
 def curvature(variance: Fraction) -> Fraction | None:
-    """Return a bound of all second differences of -ln P; None for narrow noise."""
+    """Return a bound on all second differences of -ln P; None for narrow noise."""
     if variance < _LEAST:
         return None
     square = variance**2 * (variance - 3) / (variance - 2)
@@ -80,7 +80,8 @@ def losses(variance: Fraction, shift: int) -> tuple[_Floats, _Floats, float] | N
 def _weights(variance: Fraction, last: int) -> list[int]:
     """Return integers in proportion to I_0, ..., I_last within a relative 2^-60.
 
-    By the recurrence I_(x-1) = I_(x+1) + (2x/v) I_x from far out, where it is stable.
+    It uses the recurrence I_(x-1) = I_(x+1) + (2x/v) I_x from large x down, where it is
+    stable.
     """
     start = last + math.ceil(math.sqrt(variance)) + 64
     num, den = variance.numerator, variance.denominator

@@ -1,9 +1,9 @@
 """Piecewise linear trade-off functions, and compositions of them.
 
 A trade-off function f = T(P, Q) is convex and decreasing; x is the false-positive rate
-and f(x) the least false-negative rate. Every operation here errs downward: what is
-returned lies on or below the true function, so it claims less privacy. The proofs are
-in docs/proofs/fdp.md, sections 3 and 4.
+and f(x) the least false-negative rate. Every operation rounds downward: the result is
+on or below the true function, so it never claims more privacy. The proofs are in
+docs/proofs/fdp.md, sections 3 and 4.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def from_lines(log_slopes: Floats, heights: Floats) -> Knots:
 
 
 def inverse(x: Floats, f: Floats) -> Knots:
-    """Return the knots of the inverse function: the two rates change places."""
+    """Return the knots of the inverse function, with the two rates exchanged."""
     place, first = np.unique(f[::-1], return_index=True)
     values: Floats = np.minimum.reduceat(x[::-1], first)
     if place[-1] < 1:
@@ -98,8 +98,8 @@ def compose(parts: list[tuple[Knots, int]]) -> Knots:
     """Return knots on or below the tensor product of the parts with their counts.
 
     Each linear piece is an atom of two laws; products of pairs have sums of losses.
-    If there are too many, they are split to the ends of cells, which makes the pair
-    easier to distinguish.
+    If there are too many losses, they are split to the ends of cells, which makes the
+    pair easier to distinguish.
     """
     formed = chain([count for _, count in parts])
     many = max(1, len(formed.pairs))
@@ -124,10 +124,10 @@ def _law(x: Floats, f: Floats) -> Law:
 
 
 def _kept(law: Law) -> Law:
-    """Return the law without the masses that may be given away: tails and tiny ones.
+    """Return the law without masses that may be dropped: tails and tiny masses.
 
-    The masses of both laws there go where the other one has none: they are counted no
-    more, and so nothing else is counted; `Law.lost` repeats what the masses lack.
+    The dropped masses of each law move to where the other law has no mass, so they are
+    no longer counted; `Law.lost` is 1 minus the remaining masses.
     """
     large = law.mass > _LEAST
     law = replace(law, loss=law.loss[large], mass=law.mass[large])

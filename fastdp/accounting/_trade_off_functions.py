@@ -1,7 +1,7 @@
 """Trade-off functions as immutable objects (public through `fastdp.accounting.fdp`).
 
-Values are rounded down, conjugates and deltas up, so that less privacy is claimed than
-holds. The proofs are in docs/proofs/fdp.md.
+Values are rounded down, conjugates and deltas up, so that never more privacy is claimed
+than holds. The proofs are in docs/proofs/fdp.md.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class TradeOffFunction(abc.ABC):
         """Return sup over x of slope x - f(x), rounded up, for slopes < 0."""
 
     def _steepest(self) -> float:
-        """Return ln of the steepest slope at which a tangent is of use."""
+        """Return ln of the steepest slope at which a tangent is useful."""
         return _STEEPEST
 
     @abc.abstractmethod
@@ -143,8 +143,9 @@ class TradeOffFunction(abc.ABC):
     def sampled(self, probability: Real) -> PiecewiseTradeOff:
         """Return p f + (1 - p)(1 - x): Poisson sampling, one order of the datasets.
 
-        The other order has the inverse of this function. A composition should be made
-        of these and read in both orders; `amplified` gives weaker bounds when composed.
+        The other order has the inverse of this function. Compose these functions and
+        read the composition in both orders; composing `amplified` functions gives
+        weaker bounds.
 
         Parameters
         ----------
@@ -168,8 +169,8 @@ class TradeOffFunction(abc.ABC):
     def amplified(self, probability: Real) -> PiecewiseTradeOff:
         """Return the convex hull of the sampled function and its inverse: C_p(f).
 
-        Valid for both orders of the datasets; one use of it is tight, a composition of
-        it valid but loose.
+        It is valid for both orders of the datasets; a single use is tight, a
+        composition is valid but loose.
 
         Parameters
         ----------
@@ -181,7 +182,7 @@ class TradeOffFunction(abc.ABC):
     def either_order(self) -> PiecewiseTradeOff:
         """Return the convex hull of f and f^-1, for a mechanism that is f in one order.
 
-        Unlike `symmetrized`, which is for a mechanism that is f-private in both.
+        `symmetrized` is for a mechanism that is f-private in both orders.
         """
         one = self.knots()
         other = one.inverse()
@@ -230,7 +231,7 @@ class GaussianTradeOff(TradeOffFunction):
         return min(600.0, mu * (mu / 2 + 9))
 
     def inverse(self) -> GaussianTradeOff:
-        """Return the function itself: it is symmetric."""
+        """Return the function itself, which is symmetric."""
         return self
 
     def delta(self, epsilon: npt.ArrayLike) -> Floats:
@@ -246,7 +247,7 @@ class GaussianTradeOff(TradeOffFunction):
 
 @dataclass(frozen=True, repr=False)
 class LaplaceTradeOff(TradeOffFunction):
-    """Testing two Laplace laws of scale 1 whose centers are epsilon apart.
+    """Testing two Laplace laws of scale 1 with centers epsilon apart.
 
     Parameters
     ----------
@@ -277,7 +278,7 @@ class LaplaceTradeOff(TradeOffFunction):
         return min(600.0, float_up(self.epsilon))
 
     def inverse(self) -> LaplaceTradeOff:
-        """Return the function itself: it is symmetric."""
+        """Return the function itself, which is symmetric."""
         return self
 
 
@@ -330,7 +331,7 @@ class ApproximateTradeOff(TradeOffFunction):
         return PiecewiseTradeOff.of_knots(_trade_off.lowered(x, f, 2e-16))
 
     def inverse(self) -> ApproximateTradeOff:
-        """Return the function itself: it is symmetric."""
+        """Return the function itself, which is symmetric."""
         return self
 
 
@@ -342,7 +343,7 @@ class PiecewiseTradeOff(TradeOffFunction):
     false_positive_rates : array_like of float, shape (n,)
         Increasing from 0 to 1.
     false_negative_rates : array_like of float, shape (n,)
-        f there: convex, decreasing, at most 1 - x, and 0 at the end.
+        f at these rates: convex, decreasing, at most 1 - x, and 0 at the end.
     """
 
     __slots__ = ("_f", "_x")
@@ -468,7 +469,7 @@ def _maximum(x: Floats, first: Floats, second: Floats) -> _trade_off.Knots:
 
 
 def _after(outer: PiecewiseTradeOff, inner: PiecewiseTradeOff) -> PiecewiseTradeOff:
-    """Return x -> outer(1 - inner(x)) or less, of not many more knots than tangents."""
+    """Return x -> outer(1 - inner(x)) or less, with few more knots than tangents."""
     place = np.interp(outer._x, 1 - inner._f, inner._x)
     xs = np.union1d(place, inner._x)
     fs = np.interp(1 - np.interp(xs, inner._x, inner._f), outer._x, outer._f)
@@ -481,13 +482,13 @@ def _after(outer: PiecewiseTradeOff, inner: PiecewiseTradeOff) -> PiecewiseTrade
 
 
 def _of_tangents(function: TradeOffFunction, log_slopes: Floats) -> PiecewiseTradeOff:
-    """Return the envelope of tangents whose slopes, -exp(log_slopes), rise."""
+    """Return the envelope of tangents with rising slopes -exp(log_slopes)."""
     heights = -function._conjugate(-np.exp(log_slopes))
     return PiecewiseTradeOff.of_knots(_trade_off.from_lines(log_slopes, heights))
 
 
 def from_points(x: npt.ArrayLike, f: npt.ArrayLike) -> PiecewiseTradeOff:
-    """Return the function of knots that were rounded to doubles, lowered for it."""
+    """Return the function of knots rounded to doubles, lowered by the rounding."""
     knots = np.asarray(x, np.float64), np.asarray(f, np.float64)
     return PiecewiseTradeOff.of_knots(_trade_off.lowered(*knots, 4e-16))
 
@@ -510,7 +511,7 @@ def from_law(losses: Floats, masses: Floats, lost: float) -> PiecewiseTradeOff:
 
 
 def discrete_laplace(shift: int, rate: float) -> PiecewiseTradeOff:
-    """Return the function of one coordinate moved by all of the budget."""
+    """Return the function of one coordinate with the whole L1 sensitivity."""
     j = np.arange(shift + 1)
     mass = np.exp(-rate * j) * -np.expm1(-rate)
     mass[[0, -1]] = np.exp(-rate * j[[0, -1]])

@@ -35,7 +35,7 @@ def log_delta(epsilon: Fraction, rho: Fraction, largest: float = 1e300) -> float
 def log_delta_from(
     epsilon: Fraction, rho: Fraction, xi: Fraction, omega: Fraction | None = None
 ) -> float:
-    """Return ln(delta) where the divergence of order a is <= xi + rho a, a <= omega."""
+    """Return ln(delta) if the divergence of order a is <= xi + rho a, a <= omega."""
     if rho == 0 and omega is None:
         return pure_log_delta(xi, epsilon)
     if rho == xi == 0:
@@ -46,7 +46,7 @@ def log_delta_from(
 def epsilon_from(
     log_target: float, rho: Fraction, xi: Fraction, omega: Fraction | None = None
 ) -> float:
-    """Return epsilon where the divergence of order a is <= xi + rho a, a <= omega."""
+    """Return epsilon if the divergence of order a is <= xi + rho a, a <= omega."""
     if rho == xi == 0 or log_target >= 0:
         return 0.0
     return epsilon(log_target, rho, xi, _largest(omega))

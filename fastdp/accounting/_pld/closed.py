@@ -1,8 +1,8 @@
-"""Closed forms with bounds from both sides, where a composition has one.
+"""Closed forms of some compositions, with bounds from both sides.
 
 Gaussian noise alone is one Gaussian mechanism; on a single Poisson sample it has
-delta'(ln(1 + q (e^epsilon - 1))) = q delta(epsilon), the removal of a record being the
-worse direction (docs/proofs/numerical_accounting.md, section 9).
+delta'(ln(1 + q (e^epsilon - 1))) = q delta(epsilon), where the removal of a record is
+the worse direction (docs/proofs/numerical_accounting.md, section 9).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def rows_of(found: list[Bracket]) -> Floats:
 
 
 class Profile(ABC):
-    """Bounds of a composition's delta(epsilon), and of its least epsilon at a delta.
+    """Bounds on a composition's delta(epsilon), and on its least epsilon at a delta.
 
     Arguments `epsilons` are >= 0 and ascending.
     """
@@ -66,7 +66,7 @@ class Profile(ABC):
     def bounds(self, epsilons: Floats, deepest: float = -math.inf) -> Floats:
         """Return lower and upper bounds of ln delta, as rows.
 
-        They may be wide where ln delta is below `deepest`.
+        The bounds may be wide where ln delta is below `deepest`.
         """
         found = self.log_deltas(epsilons)
         return rows_of(found)
@@ -76,7 +76,7 @@ class Profile(ABC):
         return True
 
     def rough(self, epsilon: float) -> float:
-        """Return a bound of ln delta from above, at next to no cost."""
+        """Return an upper bound on ln delta that is very cheap to compute."""
         return 0.0
 
 
@@ -153,7 +153,7 @@ class NothingProfile(ClosedForm):
 
 @dataclass(frozen=True)
 class GaussianProfile(ClosedForm):
-    """The profile of Gaussian noise, perhaps on one Poisson sample."""
+    """The profile of Gaussian noise, possibly on one Poisson sample."""
 
     square: Fraction  # (sensitivity/standard deviation)^2, > 0
     rate: Fraction = Fraction(1)  # of the sample, 1 without sampling
@@ -177,7 +177,7 @@ class GaussianProfile(ClosedForm):
         return Bracket(lower, max(lower, upper - 1e-12), upper, "closed form")
 
     def log_deltas(self, epsilons: Floats) -> list[Bracket]:
-        """Bound ln delta at each epsilon; many at once by `_gdp.log_delta`."""
+        """Bound ln delta at each epsilon; for many epsilons, by `_gdp.log_delta`."""
         mu = float_up(sqrt_up(self.square))
         if self.rate < 1 or epsilons.size < _MANY or epsilons.max() > _REACH * mu:
             return super().log_deltas(epsilons)

@@ -52,10 +52,9 @@ Place = tuple[float, float, int]
 class Plan:
     """A contour: theta, the distance and number of its nodes, and its errors.
 
-    `beyond` bounds the nodes left out, in units of exp(K - theta epsilon)/pi. `lost`
-    is ln(exp(K - theta epsilon)/delta), the cancellation. `orders` are the indices of
-    the orders that bound the aliases. `blur` is the variance of the added Gaussian
-    loss.
+    `beyond` bounds the omitted nodes, in units of exp(K - theta epsilon)/pi. `lost` is
+    the cancellation, ln(exp(K - theta epsilon)/delta). `orders` are the indices of the
+    orders that bound the aliases. `blur` is the variance of the added Gaussian loss.
     """
 
     theta: float
@@ -78,7 +77,7 @@ class _Known:
 
 @dataclass(frozen=True)
 class _Content:
-    """Steps: a table with all Gaussian noise as one, and a list of later steps.
+    """Steps: a table with all Gaussian noise as one step, and a list of later steps.
 
     `square` is mu^2 of all Gaussian noise in the table, as a double and a remainder.
     """
@@ -140,18 +139,18 @@ class Composition:
 
     @property
     def many(self) -> bool:
-        """Whether there are enough different steps that each order costs time."""
+        """Whether so many different steps exist that each order is slow."""
         listed = len(self._content.listed)
         return len(self._content.table) + listed > _FEW
 
     @functools.cached_property
     def terms(self) -> int:
-        """About how many exponentials a node takes."""
+        """The approximate number of exponentials per node."""
         return sum(loss.terms for loss, _ in self.steps)
 
     @functools.cached_property
     def normal_variance(self) -> float:
-        """About the variance, if the loss is nearly normal; else infinite."""
+        """The approximate variance if the loss is nearly normal, otherwise infinity."""
         return sum(count * loss.normal_variance for loss, count in self.steps)
 
     # ---- the sums --------------------------------------------------------------------
@@ -185,7 +184,7 @@ class Composition:
         return _sum_of_orders(self._batches, t)
 
     def tilt(self, theta: float) -> Tilt:
-        """Return K(theta) with its error bound, as at any order; the mean is left 0."""
+        """Return K(theta) with its error bound, with 0 as the mean."""
         value, error = self.cumulants_at(np.array([theta]))
         if value[0] == math.inf:
             raise OverflowError("the cumulant K is too large for doubles")
@@ -227,7 +226,7 @@ class Composition:
 
     @property
     def known_orders(self) -> Indices:
-        """Indices of orders at which K is known, perhaps without the added steps."""
+        """Indices of orders with known K, possibly without the added steps."""
         known = self._known.orders
         if known is None and self._before is not None:
             known = self._before[0].orders
@@ -238,7 +237,7 @@ class Composition:
 
     @property
     def plan(self) -> Plan | None:
-        """The plan of the last reading, perhaps of this composition's predecessor."""
+        """The plan of the last reading, possibly a predecessor's reading."""
         if self._known.plan is None and self._before is not None:
             return self._before[0].plan
         return self._known.plan

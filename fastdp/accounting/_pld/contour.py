@@ -3,10 +3,10 @@
 For theta > 0, T > 0 and step 2 pi/T, the trapezoidal sum of
 exp(K(z) - epsilon z)/(z (z + 1)) on Re z = theta is the sum over all n of
 delta(epsilon + n T) exp(theta n T): delta itself plus aliases, which are not negative
-and have Chernoff bounds. So the full sum is an upper bound. The other errors are the
-nodes cut off, the quadrature of single steps and rounding; each has a bound. Any theta
-and T give valid bounds: a bad guess of the planner only makes them wider. The theorems
-are those of docs/proofs/numerical_accounting.md.
+and have Chernoff bounds. So the full sum is an upper bound. The other errors are
+truncation of the nodes, the quadrature of single steps and rounding; each has a bound.
+Any theta and T give valid bounds: a bad guess of the planner only makes the bounds
+wider. The theorems are in docs/proofs/numerical_accounting.md.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class _Weighted:
     """Nodes by modulus and angle, their total, and sums that bound their errors.
 
     If e^g - 1 bounds a node's relative error, `error` is the sum of size (e^g - 1),
-    and `steep` that of size e^g y.
+    and `steep` is the sum of size e^g y.
     """
 
     size: Floats
@@ -95,7 +95,7 @@ class _Weighted:
 
 
 class Contour:
-    """The integral of a composition along Re z = theta, good near one epsilon.
+    """The integral of a composition along Re z = theta, accurate near one epsilon.
 
     Parameters
     ----------
@@ -108,8 +108,8 @@ class Contour:
     kept : Plan, optional
         A plan to reuse, made for some of the steps.
     blurred : bool
-        Whether losses may be blurred by Gaussian noise if the exact sum would need too
-        many nodes (theorem 19).
+        Whether Gaussian noise may be added to the losses if the exact sum would need
+        too many nodes (theorem 19).
 
     Raises
     ------
@@ -212,7 +212,7 @@ class Contour:
         return min(found, _MOST_NODES)
 
     def _blurred(self, room: float) -> tuple[int, float]:
-        """Return how many nodes to keep, and the blur that makes others negligible."""
+        """Return the number of nodes to keep, and the noise that damps the others."""
         count = min(self._few_nodes(_BLURRED_TERMS), _MOST_BLURRED)
         end = self._step * count
         known = float(self._composition.log_envelope(self.theta, np.array([end]))[0])
@@ -227,7 +227,7 @@ class Contour:
     ) -> tuple[int, float]:
         """Return the index of theta, and T, for few nodes and little cancellation.
 
-        Away from the saddle terms cancel more, but the period may be much shorter.
+        Away from the saddle, terms cancel more, but the period may be much shorter.
         """
         need = self._chernoff - self._t * epsilon - log_delta
         room = need - math.log(self._share)
@@ -246,7 +246,7 @@ class Contour:
         return best, float(period[best])
 
     def _cut(self, composition: Composition, room: float) -> int:
-        """Return how many nodes to keep, and set the bound of the others (theorem 2).
+        """Return the number of nodes to keep; set the bound on the others (theorem 2).
 
         `room` is ln of delta in units of exp(K - theta epsilon)/pi.
         """
@@ -279,7 +279,7 @@ class Contour:
         return slope * math.exp(min(value - log_delta, 600.0))
 
     def fits(self, epsilon: float) -> bool:
-        """Whether a reused plan is about as good as one made for this epsilon."""
+        """Whether a reused plan is about as good as a new plan for this epsilon."""
         value = self.estimate(epsilon)[0]
         level = self._tilt.cumulant - self.theta * epsilon
         if not level - value <= self._lost + _KEPT_EXCESS:
@@ -304,18 +304,18 @@ class Contour:
         return base + log_or_lowest(self._step / math.pi * total), slope
 
     def spread(self, epsilon: float, log_delta: float) -> float:
-        """Return about the width of the bounds of ln delta, or less, at this delta."""
+        """Return roughly the least width of the bounds on ln delta at this delta."""
         base, base_error = self._base(epsilon)
         unit = math.exp(min(base - log_delta, 600.0))
         return float(2 * (self._slack(epsilon) * unit + base_error))
 
     def log_deltas(self, epsilon: Floats) -> list[LogDelta]:
-        """Return ln delta at each epsilon; good near the one planned for."""
+        """Return ln delta at each epsilon; accurate near the planned epsilon."""
         columns = [row.tolist() for row in self.bounds(epsilon)]
         return [LogDelta(*found) for found in zip(*columns, strict=True)]
 
     def bounds(self, epsilon: Floats) -> Floats:
-        """Return ln delta at each epsilon: rows of lower bounds, estimates, upper."""
+        """Return lower bounds, estimates and upper bounds of ln delta as rows."""
         rows = max(1, _TABLE // self._y.size)
         result = np.empty((3, epsilon.size))
         for i in range(0, epsilon.size, rows):
@@ -374,7 +374,7 @@ class Contour:
 
     @functools.cached_property
     def _waves(self) -> _Weighted:
-        """The nodes for the density of the blurred loss."""
+        """The nodes for the density of the loss with added noise."""
         return self._weighted()
 
     def _aliases(self, epsilon: Floats) -> Floats:

@@ -1,7 +1,7 @@
 """Proved bounds of one direction's profile: contours, then atoms.
 
-A contour settles losses whose transform decays. What it leaves wide is bounded by
-atoms.
+A contour gives narrow bounds if the losses' transform decays. Atoms narrow the bounds
+that it leaves wide.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class Direction(Profile):
     def _normal(self, log_delta: float) -> float:
         """Return an estimate of epsilon for a loss that is nearly normal, or infinity.
 
-        Rare large losses may move the best order far from that of the others.
+        Rare large losses may move the best order far from the other losses' best order.
         """
         variance = self.composition.normal_variance
         if variance == math.inf:
@@ -143,12 +143,12 @@ class Direction(Profile):
 
     @property
     def _wide(self) -> float:
-        """Above this width, atoms may be narrower."""
+        """The width above which atoms may give narrower bounds."""
         return _WIDE if self.composition.normal_variance == math.inf else _NORMAL_WIDE
 
     @functools.cached_property
     def _many(self) -> bool:
-        """Whether atoms would be so slow that it is better to blur the losses."""
+        """Whether atoms would be so slow that adding noise to the losses is better."""
         steps = self.composition.steps
         return len(steps) > 2 and sums_of(steps, _SUMS) >= _SUMS
 
@@ -229,7 +229,7 @@ class Direction(Profile):
         levels: Floats,
         curve: bool,
     ) -> tuple[npt.NDArray[np.intp], Atomic]:
-        """Return the places that one plan of atoms serves, and its bounds."""
+        """Return the places that one plan of atoms covers, and its bounds."""
         many = epsilons.size >= _FEW
         for low, high, reading in self._stretches if many or curve else ():
             inside = open_[(epsilons[open_] > low) & (epsilons[open_] < high)]
@@ -246,7 +246,7 @@ class Direction(Profile):
         return part, reading
 
     def _atomic(self, epsilon: float) -> Atomic:
-        """Return bounds by atoms planned for `epsilon`, trivial ones if too many."""
+        """Return bounds by atoms planned for `epsilon`; trivial bounds if too many."""
         try:
             return log_delta_reading(self.composition.steps, epsilon)
         except OverflowError:
@@ -278,7 +278,7 @@ class Direction(Profile):
         return rows
 
     def _planned(self, epsilon: float) -> tuple[Contour, float]:
-        """Return a contour for `epsilon`, and the largest epsilon that it serves."""
+        """Return a contour for `epsilon`, and the largest epsilon that it covers."""
         bound = self._chernoff.best_delta(epsilon)[1]
         level = min(0.0, bound) + _GAP
         contour = Contour(
@@ -316,8 +316,9 @@ def _by_contour(
 ) -> Bracket:
     """Bound the least epsilon >= 0 with delta(epsilon) <= delta, starting at `known`.
 
-    `log_delta` holds bounds of ln delta; epsilon must meet the lower one. Stop as soon
-    as epsilon is known to be at most `enough`. Losses may be `blurred` to save nodes.
+    `log_delta` holds bounds on ln delta; epsilon must meet the lower bound. Stop as
+    soon as epsilon is known to be at most `enough`. If `blurred`, noise may be added to
+    the losses to save nodes.
 
     Raises
     ------
@@ -379,7 +380,7 @@ class _Search:
     def root(self, contour: Contour, epsilon: float) -> tuple[float, float]:
         """Return the root >= 0 of the estimate near `epsilon`, by Newton's method.
 
-        Also return about the width, or less, of the bounds that it will have.
+        Also return approximately the least width of its later bounds.
         """
         most, slope = 3 / contour.theta, -contour.theta
         for _ in range(12):

@@ -1,13 +1,13 @@
 """The loss of discrete Gaussian noise on one coordinate, and its closed form.
 
-P is the law of noise around `shift`, Q that around 0. The losses shift (2x - shift)/2
-variance lie on a lattice, and the moments are those of the continuous law times a
-quotient of theta functions (section 1 of docs/proofs/numerical_accounting.md).
+P is the law of noise around `shift`, Q the law of noise around 0. The losses shift (2x
+- shift)/2 variance are on a lattice, and the moments are the continuous law's moments
+times a quotient of theta functions (section 1 of docs/proofs/numerical_accounting.md).
 
 Sums of discrete Gaussian variables are discrete Gaussian up to a factor that is
 exponentially close to 1 (section 7). If all steps have the same quotient of shift and
-variance, the sum of losses depends only on the sum of the variables: then a
-composition has the profile of one mechanism.
+variance, the sum of losses depends only on the sum of the variables, and a composition
+has the profile of one mechanism.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _MOST = numbers(128)
 
 @dataclass(frozen=True)
 class DiscreteGaussianLoss(Loss):
-    """Discrete Gaussian noise on an integer moved by `shift`; symmetric."""
+    """Discrete Gaussian noise on an integer that changes by `shift`; symmetric."""
 
     shift: int  # >= 1
     variance: Fraction  # sigma^2, > 0
@@ -75,9 +75,9 @@ class DiscreteGaussianLoss(Loss):
         return value + change, 4 * U * value + error
 
     def _log_theta(self, away: Floats, slip: Floats) -> tuple[Floats, Floats]:
-        """Return ln of the sum of e^(-(x + away)^2/2v) over x, less that at away = 0.
+        """Return ln of the sum of e^(-(x + away)^2/2v) over x, minus its value at 0.
 
-        Also return bounds of the errors, given `slip`, which bounds those of `away`.
+        Also return error bounds, given `slip`, a bound on the error of `away`.
         """
         v = float(self.variance)
         if v >= 1:
@@ -179,10 +179,10 @@ class DiscreteGaussianLoss(Loss):
 
 
 class _TiltedWide(Tilted):
-    """The tilted law of wide noise: its transform repeats the continuous one.
+    """The tilted law of wide noise; its transform repeats the continuous transform.
 
-    Only one term of the theta function matters at a time, the one nearest to y
-    (section 4 of the proofs).
+    At each y only the nearest term of the theta function matters (section 4 of the
+    proofs).
     """
 
     def __init__(self, loss: DiscreteGaussianLoss, theta: float) -> None:
@@ -229,8 +229,8 @@ _FOLLOWED = 50.0
 class DiscreteGaussianProfile(ClosedForm):
     """The profile of one coordinate moved by `shift`, within e^(+-slack).
 
-    Shift and variance are sums over the steps, which all have the same quotient of the
-    two.
+    Shift and variance are sums over the steps; all steps have the same quotient of
+    shift and variance.
     """
 
     shift: int

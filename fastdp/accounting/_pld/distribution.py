@@ -1,10 +1,10 @@
-"""Privacy loss distributions on a grid, as other tools keep them, and their JSON.
+"""Privacy loss distributions on a grid, as other tools store them, and their JSON.
 
-The profile of a law whose losses lie on a grid is linear in a = e^epsilon between the
-grid's points. So the lower hull of upper bounds at these points is the profile of such
-a law, and nowhere below the truth (connecting the dots, Doroshenko et al. 2022;
-docs/proofs/numerical_accounting.md, section 11). The hull of lower bounds, all losses
-lowered by one step, is nowhere above it.
+The profile of a law with losses on a grid is linear in a = e^epsilon between the grid's
+points. So the lower hull of upper bounds at these points is the profile of such a law,
+and nowhere below the true profile (connecting the dots, Doroshenko et al. 2022;
+docs/proofs/numerical_accounting.md, section 11). The hull of lower bounds, with all
+losses lowered by one step, is nowhere above the true profile.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _FARTHEST_INDEX = 1 << 62
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class GridLosses:
-    """Probabilities of the losses interval * (lower_index + i), of one direction.
+    """Probabilities of the losses interval * (lower_index + i) in one direction.
 
     Parameters
     ----------
@@ -97,10 +97,10 @@ class PrivacyLossDistribution:
         The losses for the addition of a record; None if they are the same.
     pessimistic : bool
         True if the law is nowhere more private than the mechanism, so that it can be
-        composed. False if it is nowhere less private: then it is only a lower bound,
-        and guarantees nothing.
+        composed. False if it is nowhere less private: it is then only a lower bound and
+        no guarantee.
     neighboring_relation : NeighboringRelation
-        The relation for which it holds.
+        The relation for which the law holds.
 
     Notes
     -----
@@ -155,7 +155,7 @@ class PrivacyLossDistribution:
         Raises
         ------
         UnsupportedEventError
-            The law is optimistic, and so bounds nothing.
+            The law is optimistic, so it gives no bound.
         """
         if not self.pessimistic:
             raise UnsupportedEventError(
@@ -202,7 +202,7 @@ class PrivacyLossDistribution:
         ------
         ParameterError
             The text is not such JSON; the message names the field that is missing,
-            not known, or out of its domain.
+            unknown, or out of its domain.
         """
         if not isinstance(text, str):
             raise DTypeError(f"text must be a str, got {type(text).__name__}")
@@ -321,9 +321,9 @@ def grid_step(interval: Real | None, end: float) -> float:
 def law_of(steep: Floats, flat: Floats, step: float, pessimistic: bool) -> GridLosses:
     """Return the law on the grid that bounds two profiles.
 
-    `steep` and `flat` bound delta at 0, step .. n step, of this direction and of the
-    other. If `pessimistic` they are upper bounds and the losses are -n .. n steps;
-    else they are lower bounds and all losses are one step less.
+    `steep` and `flat` bound delta at 0, step, ..., n step, in this direction and in the
+    other. If `pessimistic` they are upper bounds and the losses are -n, ..., n steps;
+    otherwise they are lower bounds and all losses are one step less.
     """
     pick = max if pessimistic else min
     start, sign = pick(steep[0], flat[0]), 1 if pessimistic else -1
@@ -358,7 +358,8 @@ def law_of(steep: Floats, flat: Floats, step: float, pessimistic: bool) -> GridL
 def _side(delta: Floats, step: float, sign: int) -> tuple[Floats, float]:
     """Return masses at step .. n step, and at infinity, that have this profile.
 
-    Rounding puts the profile of the returned law above it for sign 1, else below.
+    Rounding puts the profile of the returned law above the given profile for sign 1,
+    and below it otherwise.
     """
     edges = np.exp(step * np.arange(delta.size))
     if sign > 0:  # delta does not grow
@@ -417,9 +418,9 @@ def _raise_losses(mass: Floats, step: float, most: float) -> None:
 
 
 def _complete(mass: Floats, infinite: float) -> None:
-    """Make the probabilities add up to 1 or a little more, never to less.
+    """Make the probabilities add up to 1 or slightly more, never to less.
 
-    The excess is below the last digit of the largest mass; readers take it off the
+    The excess is below the last digit of the largest mass; readers subtract it from the
     lowest losses.
     """
     i = int(np.argmax(mass))

@@ -1,4 +1,4 @@
-"""What one event adds: families of dominating pairs, and what sampling makes of them.
+"""The step of one event: families of dominating pairs, and their samples.
 
 Each pair dominates its mechanisms at every epsilon, also below 0, in both directions;
 the proofs are in docs/proofs/numerical_accounting.md, section 1.
@@ -46,7 +46,7 @@ _LOG_TAIL = -700.0
 
 @dataclass(frozen=True)
 class ConcentratedLoss(Loss):
-    """A loss about which only K(t) <= rho t (1 + t) is known.
+    """A loss with nothing known except K(t) <= rho t (1 + t).
 
     It has no contour and no grid, so only Chernoff bounds apply.
     """
@@ -63,8 +63,8 @@ class Sided:
     """One direction of a step.
 
     `loss` is the loss, given that it is finite (None if it is 0). If `exact`, it is the
-    loss itself; else it dominates the loss, and `least` serves for lower bounds (None
-    for no loss at all).
+    loss itself; otherwise it dominates the loss, and `least` is for lower bounds (None
+    for no loss).
     """
 
     loss: Loss | None = None
@@ -76,7 +76,7 @@ class Sided:
 
 @dataclass(frozen=True)
 class Step:
-    """What one event adds: losses for the removal and for the addition of a record.
+    """The step of one event: losses for the removal and the addition of a record.
 
     `rho` bounds the zero-concentrated privacy of the finite losses, if it is known; if
     losses are exact, it must hold for them. `closed` is the profile of the step alone,
@@ -118,9 +118,9 @@ def between(step: Step, least: Step) -> Step:
 
 
 def either_order(step: Step, least: Step) -> Step:
-    """Return a step between two, if either of two datasets may be the first.
+    """Return a step between two steps, if either dataset may be the first.
 
-    The removal's losses of `least` serve for lower bounds in both directions.
+    The removal's losses of `least` give lower bounds in both directions.
     """
     return between(step, Step(least.removal, least.removal, least.rho))
 
@@ -134,7 +134,7 @@ def symmetric(
 
 
 def bounded(rho: Fraction, least: Loss | None = None) -> Step:
-    """Return a step with a known rho only, and perhaps a loss below it."""
+    """Return a step with only a known rho, and possibly a loss below it."""
     if rho == 0:
         return symmetric(None, rho)
     one = Sided(ConcentratedLoss(rho), exact=False, least=least)
@@ -149,19 +149,19 @@ class Family(ABC):
 
     @abstractmethod
     def step(self) -> Step:
-        """Return what the mechanism itself adds."""
+        """Return the mechanism's own step."""
 
     @abstractmethod
     def sampled(self, rate: Fraction, fixed: bool = False) -> Step:
-        """Return what it adds on a Poisson sample of rate < 1.
+        """Return the step of a Poisson sample with rate < 1.
 
-        If `fixed`, on a subset of fixed size, one record replaced.
+        If `fixed`, the step of a subset of fixed size in which one record is replaced.
         """
 
 
 @dataclass(frozen=True)
 class GaussianFamily(Family):
-    """Gaussian noise, or a mechanism between two such laws."""
+    """Gaussian noise, or a mechanism between two Gaussian laws."""
 
     square: Fraction  # (sensitivity/standard deviation)^2
     least: Fraction | None = None  # for lower bounds, if `square` is for upper ones
@@ -213,7 +213,7 @@ class GaussianFamily(Family):
 
 @dataclass(frozen=True)
 class AtomFamily(Family):
-    """Losses of finitely many values; one object if both directions are the same."""
+    """Losses with finitely many values; one object if both directions are equal."""
 
     removal: Atoms
     addition: Atoms
@@ -261,7 +261,7 @@ class AtomFamily(Family):
         return Step(sides[0], sides[0] if laws[0] is laws[1] else sides[1], self.rho)
 
     def _all_lost(self, low: Atoms) -> Sided:
-        """Return a direction whose upper bound takes every loss as infinite.
+        """Return a direction with an upper bound in which every loss is infinite.
 
         The lower bound counts only the mass `low.lost` as an infinite loss. The other
         losses may be negative: if they are unknown, the lower bound is trivial.
@@ -291,9 +291,9 @@ class AtomFamily(Family):
 class IntervalFamily(Family):
     """A density e^(l/2) on (-epsilon, epsilon), with atoms (Laplace noise) or without.
 
-    With atoms it dominates choices by noise, without them every mechanism of bounded
-    range epsilon. For one choice each point of the profile is attained, by different
-    mechanisms; for several, what one mechanism attains serves for lower bounds.
+    With atoms it dominates choices by noise, without atoms every mechanism of bounded
+    range epsilon. For one choice, different mechanisms attain each point of the
+    profile; for several choices, one mechanism's profile gives lower bounds.
     """
 
     epsilon: Fraction  # the largest loss
@@ -368,7 +368,7 @@ class LooseFamily(Family):
 class FailingFamily(Family):
     """A mechanism that equals `inner` except with a probability of at most `lost`.
 
-    Whether it does is independent of the data. There is no lower bound.
+    The failure is independent of the data. There is no lower bound.
     """
 
     inner: Family
@@ -392,7 +392,7 @@ class FailingFamily(Family):
 
 @dataclass(frozen=True)
 class BoundedFamily(Family):
-    """A mechanism that is described by rho only; sampling can only lower rho."""
+    """A mechanism with only a known rho; sampling can only lower rho."""
 
     rho: Fraction
 

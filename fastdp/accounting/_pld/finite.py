@@ -1,6 +1,7 @@
-"""The profile of a law with so few losses that delta is a sum over them.
+"""The profile of a law with few losses, as a sum over the losses.
 
-Sums of losses have multinomial masses; sums of equal randomized responses, binomial.
+Sums of losses have multinomial masses; sums of equal randomized responses have binomial
+masses.
 """
 
 from __future__ import annotations
@@ -135,7 +136,7 @@ class FiniteProfile(Pointwise):
 
 
 def finite_profile(steps: Sequence[tuple[ListedLoss, int]]) -> Pointwise | None:
-    """Return the profile if all sums of losses can be listed, else None."""
+    """Return the profile if all sums of losses can be listed, otherwise None."""
     if len(steps) == 1 and steps[0][1] <= MOST_SIGNS:
         loss, count = steps[0]
         if loss.unit is not None and loss == pure_loss(loss.unit):
@@ -164,7 +165,7 @@ def _together(one: Sums, other: Sums) -> Sums:
 class SignsProfile(Pointwise):
     """The profile of up to `MOST_SIGNS` equal randomized responses.
 
-    Their signs are independent under every tilt. Masses are listed for all but a
+    Their signs are independent under every tilt. Masses are listed except for a
     negligible part of the tilted law (docs/proofs/accounting.md, section 5).
     """
 

@@ -1,9 +1,9 @@
-"""Losses with an exponential density on an interval, perhaps seen through a sample.
+"""Losses with an exponential density on an interval, possibly on a sample.
 
 Laplace noise has atoms at both ends and the density e^(l/2) between them; a loss of
-bounded range has only that density. On a sample a loss becomes ln(1 - rate + rate e^l),
-which is monotone: so each cell of the sample's losses is a cell of the inner losses,
-and its masses under both laws are known (section 1 of
+bounded range has only this density. On a sample a loss l becomes ln(1 - rate + rate
+e^l), which is monotone, so each cell of the sample's losses is a cell of the inner
+losses, with known masses under both laws (section 1 of
 docs/proofs/numerical_accounting.md).
 """
 
@@ -64,7 +64,7 @@ _QUADRATURE = 1e-18
 
 
 class _Interval(Loss):
-    """An exponential density between -epsilon and epsilon, perhaps between atoms."""
+    """An exponential density between -epsilon and epsilon, possibly with end atoms."""
 
     epsilon: Fraction
     ends: bool
@@ -73,11 +73,11 @@ class _Interval(Loss):
     _slip: ClassVar[float]
 
     def _seen(self, inner: Atoms) -> Atoms:
-        """Return the law on the sample, given the inner law; here the same."""
+        """Return the law on the sample from the inner law; here they are equal."""
         return inner
 
     def _seen_losses(self, inner: Floats) -> Floats:
-        """Return the losses on the sample, which ascend with the inner losses."""
+        """Return the losses on the sample, in the order of the inner losses."""
         return inner
 
     def law(self, cost: Cost | None, cells: int, upper: bool, log_tail: float) -> Law:
@@ -108,7 +108,7 @@ class _Interval(Loss):
         """Return inner losses and masses, each cell merged or split to its ends.
 
         For the density e^(l/2), the masses under P and Q between a and b have the ratio
-        e^((a + b)/2). A split moves the part 1/(1 + e^((b - a)/2)) of Q's mass to b.
+        e^((a + b)/2). A split moves a fraction 1/(1 + e^((b - a)/2)) of Q's mass to b.
         """
         width = np.diff(edges)
         mass = 2 * self._density(edges[:-1]) * np.expm1(width / 2)
@@ -120,7 +120,7 @@ class _Interval(Loss):
         return losses, mass
 
     def _edges(self, cost: Cost | None, cells: int) -> Floats:
-        """Return edges of inner cells, placed by the cost of blurring the losses."""
+        """Return edges of inner cells, placed by the cost of rounding the losses."""
         e = float(self.epsilon)
         edges = np.linspace(-e, e, cells + 1)
         if cost is not None:
@@ -138,7 +138,7 @@ class _Interval(Loss):
 class LaplaceLaws(TiltedRows):
     """Tilted laws: atoms w_+ and w_-, and the density c e^((theta + 1/2) loss) between.
 
-    `laws` has by rows the largest loss, and the density and the mass there.
+    The rows of `laws` are the largest loss, and the density and the mass at this loss.
     """
 
     def __init__(
@@ -196,7 +196,7 @@ class LaplaceLaws(TiltedRows):
 def _laplace_cumulants(
     e: Floats, top: Floats, atom: Floats, t: Floats
 ) -> tuple[Floats, Floats]:
-    """Return K(t) by rows, and bounds of the errors.
+    """Return K(t) by rows, and error bounds.
 
     The density's part is top (1 - e^-w)/(t + 1/2) e^(t e), w = 2 (t + 1/2) e.
     """
@@ -237,7 +237,7 @@ class _LaplaceBatch(Batch):
 
 @dataclass(frozen=True)
 class LaplaceLoss(_Interval):
-    """A density e^(loss/2) from -epsilon to epsilon, perhaps between atoms; symmetric.
+    """A density e^(loss/2) on (-epsilon, epsilon), possibly with atoms; symmetric.
 
     The loss of Laplace noise, epsilon = sensitivity/scale, has atoms at epsilon (of
     mass 1/2) and at -epsilon (of mass e^-epsilon/2), and the density
@@ -287,7 +287,7 @@ class _TiltedLaplace(Tilted):
 
 
 class View(enum.Enum):
-    """Which neighboring datasets of a sample are compared."""
+    """The kind of neighboring datasets that a sample compares."""
 
     REMOVAL = 1
     ADDITION = 2
@@ -315,7 +315,7 @@ class IntervalLoss(_Interval):
         return value, error + 4 * _QUADRATURE
 
     def tilted(self, theta: float, count: int) -> Tilted:
-        """Return the tilted law; its quadrature suits the y to compute."""
+        """Return the tilted law, with a quadrature that suits the wanted y."""
         return _TiltedInterval(self, theta)
 
     def _seen(self, inner: Atoms) -> Atoms:
@@ -334,7 +334,7 @@ class IntervalLoss(_Interval):
         return np.asarray(np.where(inner > 0, high, low))
 
     def quadrature(self, order: float) -> ScatteredLoss:
-        """Return nodes for moments of complex orders, of modulus `order` at most.
+        """Return nodes for moments of complex orders with modulus of at most `order`.
 
         Gauss-Legendre nodes on pieces so short that the integrand's logarithm changes
         by at most 7.5 on the ellipse of parameter 4 (section 4 of the proofs).
@@ -360,8 +360,8 @@ class IntervalLoss(_Interval):
     def edge_densities(self, theta: float) -> float:
         """Return the sum over edges of the loss's density times e^(theta loss).
 
-        Edges are where a density of the sample's loss begins or ends; between its
-        edges it has no maximum (section 3 of the proofs).
+        An edge is the beginning or end of a density of the sample's loss; between its
+        edges a density has no maximum (section 3 of the proofs).
         """
         e, q = float(self.epsilon), float(self.rate)
         parts = [(self.view, -e, e)]

@@ -45,7 +45,7 @@ _MOST_ATOMS = 64
 
 @dataclass(frozen=True, eq=False)
 class Atoms:
-    """Losses ln(P/Q), their masses under P, and the mass that only one law has."""
+    """Losses ln(P/Q), their masses under P, and the masses of only one law."""
 
     losses: Floats  # finite
     masses: Floats  # positive, within a relative 1e-14
@@ -77,18 +77,18 @@ class Atoms:
 
     @property
     def _slip(self) -> float:
-        """A bound of the error of a sum of Q's masses."""
+        """A bound on the error of a sum of Q's masses."""
         return 1e-13 + self.losses.size * U + 2 * self.blur
 
     def _beside(self, kept: npt.NDArray[np.bool_]) -> float:
-        """Return Q's mass where P has none, or a mass that is not kept."""
+        """Return Q's mass where P has no mass, or a mass that is not kept."""
         others = np.exp(np.log(self.masses[kept]) - self.losses[kept])
         return 1 - math.fsum(others)
 
     def _split(self) -> Atoms:
         """Return an upper law in which masses that may have been raised are lost.
 
-        A mass of P that was raised to the least double does not determine Q's.
+        A mass of P that was raised to the least double does not determine Q's mass.
         """
         kept = self.masses >= _LEAST
         if kept.all():
@@ -120,8 +120,9 @@ class Atoms:
     def sampled(self, rate: Fraction, removal: bool) -> Atoms:
         """Return the law on a Poisson sample.
 
-        For the removal of a record (1 - rate) Q + rate P against Q, for its addition P
-        against (1 - rate) P + rate Q, each from the inner pair of that direction.
+        The removal of a record compares (1 - rate) Q + rate P with Q, the addition
+        compares P with (1 - rate) P + rate Q, each from the inner pair of this
+        direction.
         """
         q, rest = float(rate), float(1 - rate)
         if rest == 0:  # or less than any double: sampling never hurts
@@ -159,10 +160,10 @@ class Atoms:
         )
 
     def subset(self, rate: Fraction) -> Atoms:
-        """Return a law for subsets of fixed size, one record replaced, either way.
+        """Return a law for subsets of fixed size with one record replaced.
 
-        The law must hold for both directions. On a Poisson sample, it is the removal's
-        above 0 and the addition's below 0; the rest of the mass is at 0.
+        The law must hold for both directions. It equals the removal's law on a Poisson
+        sample above 0 and the addition's below 0; the rest of the mass is at 0.
         """
         high, low = self.sampled(rate, True), self.sampled(rate, False)
         above, below = high.losses > 0, low.losses < 0
@@ -183,7 +184,7 @@ class Atoms:
 
 
 def sampled_loss(rate: Fraction, loss: Floats) -> tuple[Floats, Floats]:
-    """Return ln(1 - rate + rate e^loss) and bounds of its absolute error."""
+    """Return ln(1 - rate + rate e^loss) and bounds on its absolute error."""
     q, rest = float(rate), float(1 - rate)
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         small = q * np.expm1(np.minimum(loss, 30.0))
@@ -198,7 +199,7 @@ def sampled_loss(rate: Fraction, loss: Floats) -> tuple[Floats, Floats]:
 
 
 class _AtomRows(Batch):
-    """Losses with equally many values, one row each."""
+    """Losses with the same number of values, one row each."""
 
     def __init__(self, losses: tuple[AtomLoss, ...], counts: tuple[int, ...]) -> None:
         self.losses = np.array([loss.losses for loss in losses])
@@ -282,7 +283,7 @@ class ListedLoss(Loss):
 
     @property
     def _rounded(self) -> float:
-        """A bound of the relative errors of masses taken from their logarithms."""
+        """A bound on the relative errors of masses computed from logarithms."""
         return self.mass_error + 4 * U * float(np.abs(self.log_masses).max())
 
     def law(self, cost: Cost | None, cells: int, upper: bool, log_tail: float) -> Law:
@@ -334,7 +335,7 @@ class AtomLoss(ListedLoss):
 
     @property
     def width(self) -> int:  # type: ignore[override]
-        """How many values there are, 0 if too many for a table."""
+        """The number of values; 0 if there are too many for a table."""
         return len(self.masses) if len(self.masses) <= _MOST_ATOMS else 0
 
     @functools.cached_property
@@ -348,7 +349,7 @@ class AtomLoss(ListedLoss):
 
 @dataclass(frozen=True, eq=False)
 class ScatteredLoss(ListedLoss):
-    """A loss of finitely many values that need have no common unit."""
+    """A loss of finitely many values, with or without a common unit."""
 
     losses: Floats  # ascending
     masses: Floats  # under P

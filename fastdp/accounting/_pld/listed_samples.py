@@ -1,8 +1,8 @@
 """Samples with listed laws: replaced records, public samples, repeated draws.
 
 The pairs and the proofs are in docs/proofs/amplification.md, section 5. Laws with a
-density are listed by cells: split to their ends for upper bounds, merged for lower
-ones, as everywhere (theorem 17 of docs/proofs/numerical_accounting.md).
+density are listed by cells, which are split to their ends for upper bounds and merged
+for lower bounds (theorem 17 of docs/proofs/numerical_accounting.md).
 """
 
 from __future__ import annotations
@@ -150,10 +150,10 @@ def replaced_discrete_laplace(
 
 
 def replaced_pure(epsilon: Fraction, lost: Fraction, rate: Fraction) -> Step:
-    """Return the step where (epsilon, `lost`) is all that is known; rate < 1.
+    """Return the step for a stated (epsilon, `lost`) alone; rate < 1.
 
-    Each of the two records has a ratio of e^epsilon or e^-epsilon; they do not both
-    have e^epsilon.
+    Each of the two records has a ratio of e^epsilon or e^-epsilon, but not both have
+    e^epsilon.
     """
     e = float_up(epsilon)
     if e > 700:
@@ -185,8 +185,8 @@ def _mixed(
 ) -> tuple[Floats, Floats, float]:
     """Return losses, masses under P, and a bound of the losses' errors.
 
-    `logs` are ln of the masses of noise around 0; `up` and `down` are to be added to
-    them for noise around 1 and around -1.
+    `logs` are ln of the masses of noise around 0; `up` and `down` are added to these
+    for noise around 1 and around -1.
     """
     first, error = sampled_loss(rate, up)
     second, other = sampled_loss(rate, down)
@@ -200,7 +200,7 @@ def _mixed(
 def _listed(
     logs: Densities, edges: Floats, rate: Fraction, scale: float, upper: bool
 ) -> Atoms:
-    """Return the law by cells between the edges; the loss must rise along them."""
+    """Return the law by cells between the edges; the loss must rise along the edges."""
     q, rest = float(rate), float(1 - rate)
 
     def loss(x: Floats) -> tuple[Floats, Floats, Floats]:
@@ -231,7 +231,7 @@ def _listed(
 
 
 def _with_tails(law: Atoms, beyond: float, upper: bool) -> Atoms:
-    """Return a law with the mass beyond its cells lost (`upper`) or left out."""
+    """Return a law in which mass beyond the cells is lost (`upper`) or left out."""
     if not upper:
         return _trimmed(law, upper)
     masses = law.masses.copy()
@@ -264,7 +264,7 @@ def listed(step: Step, upper: bool, cells: int = _BULK) -> Atoms:
     Raises
     ------
     UnsupportedEventError
-        The two directions differ, or the law is not known by cells.
+        The two directions differ, or the law has no cells.
     """
     if step.removal != step.addition:
         raise UnsupportedEventError(
@@ -313,7 +313,7 @@ def _atoms_of(law: Law, lost: Fraction, upper: bool) -> Atoms:
 
 
 def _trimmed(law: Atoms, upper: bool) -> Atoms:
-    """Raise masses below `_LEAST_MASS` to it (`upper`), or drop them."""
+    """Raise masses below `_LEAST_MASS` to `_LEAST_MASS` (`upper`), or drop them."""
     masses = np.maximum(law.masses, _LEAST_MASS) if upper else law.masses
     kept = masses >= _LEAST_MASS
     return replace(law, losses=law.losses[kept], masses=masses[kept])
@@ -322,7 +322,7 @@ def _trimmed(law: Atoms, upper: bool) -> Atoms:
 def known(step: Step, rate: Fraction) -> Step:
     """Return the step of a sample whose members may be known.
 
-    With probability 1 - rate the loss is 0, else that of the step.
+    With probability 1 - rate the loss is 0, and otherwise the step's loss.
     """
     above, below = (_known(listed(step, upper), rate) for upper in (True, False))
     return _between(above, below)
@@ -357,15 +357,15 @@ def drawn(
     Parameters
     ----------
     weights : sequence of float
-        Probabilities that it is drawn once, twice, and so on, given that it is drawn.
+        Probabilities of one draw, two draws, and so on, given at least one draw.
     rest : float
-        A bound of the probability of more draws, which count as lost.
+        A bound on the probability of more draws, which count as lost.
     step_of : callable
-        Returns the step for a group of that size.
+        Function from a group size to the step.
     rate : Fraction
-        The probability that it is drawn at all, or a little more.
+        The probability of at least one draw, or slightly more.
     one_more : bool
-        Whether datasets differ by one more record, or by a record replaced.
+        Whether datasets differ by one added record rather than a replaced record.
     """
     roots = np.cbrt(weights)
     sizes = np.maximum(_FEWEST, 2 * _BULK * roots / roots.sum()).astype(int)

@@ -2,10 +2,10 @@
 
 For a dominating pair (P, Q) of one step, L = ln(dP/dQ) under P and
 M(z) = E exp(z L; L < infinity). A loss gives K(t) = ln M(t) for real t > 0; tilted at
-theta it gives phi(y) = M(theta + iy)/M(theta) and a bound of |phi| that does not grow
-with y. Everything has an error bound. A composition needs only sums over its steps, so
-a kind of loss may have a `Batch`: one table for all losses instead of a loop over them.
-The theorems are those of docs/proofs/numerical_accounting.md.
+theta it gives phi(y) = M(theta + iy)/M(theta) and a bound on |phi| that does not grow
+with y. Every value has an error bound. A composition needs only sums over its steps, so
+a kind of loss may have a `Batch`: one table for all losses instead of a loop over
+losses. The theorems are in docs/proofs/numerical_accounting.md.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ CAP = 1 << 30
 
 
 def numbers(arrays: int) -> int:
-    """Return how many doubles each of `arrays` arrays may hold."""
+    """Return the number of doubles that each of `arrays` arrays may hold."""
     return CAP // (8 * arrays)
 
 
@@ -67,7 +67,7 @@ def order(index: int) -> float:
 
 
 def on_grid(indices: Indices) -> Indices:
-    """Return those of the indices that have an order on the common grid."""
+    """Return the indices that have an order on the common grid."""
     return indices[np.abs(indices) < FARTHEST]
 
 
@@ -122,7 +122,7 @@ class Tilted(ABC):
 
     @abstractmethod
     def envelope(self, y: Floats) -> Floats:
-        """Return upper bounds of |phi| from y > 0 on, which do not grow with y."""
+        """Return upper bounds on |phi| for y > 0 that do not grow with y."""
 
     @abstractmethod
     def centered(self, step: float, count: int) -> tuple[Complexes, Floats]:
@@ -151,15 +151,15 @@ class Loss(ABC):
 
     @property
     def normal_variance(self) -> float:
-        """About the variance of a loss that is nearly normal; infinite for others."""
+        """The approximate variance of a nearly normal loss, or infinity."""
         return math.inf
 
     @abstractmethod
     def cumulants(self, t: Floats) -> tuple[Floats, Floats]:
-        """Return K(t) for t > 0 and bounds of its errors; infinite where unknown."""
+        """Return K(t) for t > 0 and its error bounds; infinite where unknown."""
 
     def tilted(self, theta: float, count: int) -> Tilted:
-        """Return the law tilted at `theta`, good enough for `count` steps.
+        """Return the law tilted at `theta`, accurate enough for `count` steps.
 
         Raises
         ------
@@ -176,7 +176,7 @@ class Loss(ABC):
         Raises
         ------
         OverflowError
-            The loss is not known by cells, or needs too many.
+            The loss has no cells, or needs too many.
         """
         raise OverflowError("no cells are known for this loss")
 
@@ -215,7 +215,7 @@ Boxes = tuple[Floats, Floats, Floats]
 
 @dataclass(frozen=True)
 class Tilt:
-    """K(theta), the mean of the tilted loss, and bounds of their rounding errors."""
+    """K(theta), the mean of the tilted loss, and bounds on their rounding errors."""
 
     cumulant: float
     error: float
@@ -231,7 +231,7 @@ class Tilt:
 
 @dataclass(frozen=True)
 class Nodes:
-    """ln phi at the nodes, without the mean's phase, and bounds of relative errors."""
+    """ln phi at the nodes, without the mean's phase, and bounds on relative errors."""
 
     log_phi: Complexes
     growth: Floats
@@ -258,7 +258,7 @@ class Batch(ABC):
 
     @abstractmethod
     def cumulants(self, t: Floats) -> tuple[Floats, Floats]:
-        """Return the sum of K(t) and bounds of its errors; infinite where unknown."""
+        """Return the sum of K(t) and its error bounds; infinite where unknown."""
 
     @abstractmethod
     def tilted(self, theta: float) -> TiltedBatch:
@@ -272,7 +272,7 @@ class LoopBatch(Batch):
         self._steps = tuple(zip(losses, counts, strict=True))
 
     def cumulants(self, t: Floats) -> tuple[Floats, Floats]:
-        """Return the sum of K(t) and bounds of its errors; infinite where unknown."""
+        """Return the sum of K(t) and its error bounds; infinite where unknown."""
         both = np.zeros((2, t.size))
         for loss, count in self._steps:
             both = both + _times(count, *loss.cumulants(t))
@@ -356,7 +356,7 @@ def summed(counts: Floats, value: Floats, error: Floats, mean: Floats) -> Tilt:
 
 
 def batches_of(steps: tuple[tuple[Loss, int], ...]) -> list[Batch]:
-    """Return batches, one for each kind of loss that has a form for many at once."""
+    """Return batches, one for each kind of loss that has a batch form."""
     kinds: dict[tuple[type[Loss], int], list[tuple[Loss, int]]] = {}
     for loss, count in steps:
         kinds.setdefault((type(loss), loss.width), []).append((loss, count))
@@ -381,7 +381,7 @@ def _times(count: int, value: Floats, error: Floats) -> Floats:
 def powers(centered: Complexes, error: Floats, counts: Floats) -> Nodes:
     """Return the sum over rows of counts ln(1 + centered), and its error bounds.
 
-    (|phi| + D)^k - |phi|^k bounds the error of phi^k when D bounds that of phi.
+    (|phi| + D)^k - |phi|^k bounds the error of phi^k if D bounds the error of phi.
     """
     real, imag = 1 + centered.real, centered.imag
     size = np.hypot(real, imag)
@@ -409,9 +409,10 @@ def transform(
 ) -> tuple[Complexes, Floats]:
     """Return sums of weight (e^(iy offset) - 1), and bounds of their errors.
 
-    At y = step, .. count step; `step` has at most 26 bits. Each term comes from two
-    others, f and g, as f g + f + g. So the absolute `errors` of the weights count by
-    the sizes of f and g only, which are small where most of the mass has a small loss.
+    At y = step, .. count step; `step` has at most 26 bits. Each term is computed from
+    two others, f and g, as f g + f + g. So the absolute `errors` of the weights are
+    multiplied only by the sizes of f and g, which are small if most of the mass has a
+    small loss.
     """
     width = math.isqrt(count - 1) + 1
     short_y, long_y = step * np.arange(width), step * np.arange(1, count + 1, width)
@@ -458,7 +459,7 @@ def box_losses(weight: Floats, half: Floats, y: Floats) -> Floats:
 
 
 def _by_size(weight: Floats, half: Floats) -> tuple[Floats, Floats]:
-    """Merge boxes, with lengths rounded down to one of few; keep short lists."""
+    """Merge boxes with lengths rounded down to few sizes; keep short lists."""
     if weight.size <= _FEW_BOXES:
         return weight, half
     used = weight > 0
@@ -473,8 +474,8 @@ def unit_steps(turn: Floats, width: int, starts: int) -> tuple[Complexes, Comple
     """Return e^(ik turn) - 1 for 0 < k < width, and for k = 1, 1 + width, ..
 
     The shapes are (rows, width - 1, nodes) and (rows, starts, nodes); `width` is a
-    power of two. Each number is made of two others, f and g, as f g + f + g: its error
-    is below (4 + 8 log2 k) U k |turn|.
+    power of two. Each number is computed from two others, f and g, as f g + f + g; its
+    error is below (4 + 8 log2 k) U k |turn|.
     """
     half = np.sin(0.5 * turn)
     near = np.empty((turn.shape[0], width, turn.shape[1]), np.complex128)
@@ -487,7 +488,7 @@ def unit_steps(turn: Floats, width: int, starts: int) -> tuple[Complexes, Comple
 
 
 def _doubled(table: Complexes, jump: Complexes) -> None:
-    """Fill a table from its first column, each later one a jump from that before."""
+    """Fill a table from its first column, each later column by a jump."""
     known = 1
     while known < table.shape[1]:
         old = table[:, : min(known, table.shape[1] - known)]
@@ -524,7 +525,7 @@ def one_less_sinc(v: Floats) -> Floats:
 class GaussianLoss(Loss):
     """Gaussian noise on a sum of sensitivity mu standard deviations; symmetric.
 
-    `square` is mu**2, which adds up over steps, so that one loss represents all.
+    `square` is mu**2, which adds up over steps, so one loss represents all steps.
     """
 
     square: float
@@ -551,7 +552,7 @@ class GaussianLoss(Loss):
 
     @property
     def removal(self) -> bool:
-        """One direction stands for both."""
+        """True: one direction represents both."""
         return True
 
     def log_ratio(self, x: Floats) -> Floats:
@@ -559,7 +560,7 @@ class GaussianLoss(Loss):
         return np.asarray(self.square * (2 * x - 1) / 2)
 
     def ratio_error(self, x: Floats, ratio: Floats) -> Floats:
-        """Return a bound of the absolute error of the loss, including that of sigma."""
+        """Return a bound on the absolute error of the loss, including sigma's error."""
         return np.asarray(16 * U * np.abs(ratio))
 
     def log_density(self, x: Floats) -> Floats:

@@ -86,12 +86,12 @@ class Mean:
     def moments(
         self, power: float, step: float, count: int
     ) -> tuple[Complexes, Floats]:
-        """Return E S^(power - iy), y = 0, step, .. count step, and bounds of errors.
+        """Return E S^(power - iy), y = 0, step, .. count step, and error bounds.
 
         Raises
         ------
         OverflowError
-            It would take too many terms.
+            The computation would need too many terms.
         """
         least, most = _SQUARES
         if not (least <= self.square <= most and 1 < self.steps <= _MOST_STEPS):
@@ -178,7 +178,7 @@ class Mean:
         return (p, _log_peak(p) + self._whole[m]), (q, _log_peak(q) + np.array(beyond))
 
     def _ends(self, alpha: float, n: int, real: float) -> tuple[float, float]:
-        """Return v between which the integrand is kept, for S and for 1."""
+        """Return the ends in v of the sums, for S and for 1."""
         turn, aim = math.log(math.cos(alpha)), math.lgamma(real) - _AIM - 3
         (p, below), (q, above) = self._decays(n, real)
         low = min(float(((aim - below + p * turn) / (real - p)).max()), aim / real)
@@ -186,7 +186,7 @@ class Mean:
         return low, max(high, math.log(_AIM + 20 + 3 * real) - turn)
 
     def _cut(self, alpha: float, n: int, real: float, ray: Ray) -> Floats:
-        """Bound what the ends of the sums for S and for 1 leave out."""
+        """Bound the parts beyond the ends of the sums for S and for 1."""
         turn, h = math.log(math.cos(alpha)), ray.h
         low, high = float(ray.v[0]), float(ray.v[-1] + h)
 
@@ -237,11 +237,11 @@ class Mean:
 
     @property
     def _lines(self) -> slice:
-        """The rows of c_k that are summed without their part that is linear in u."""
+        """The rows of c_k that are summed without the part linear in u."""
         return slice(0, 2 if self.steps >= _FEW_STEPS else 1)
 
     def _reach(self, n: int) -> float:
-        """Return where to end the sum over the noise."""
+        """Return the end of the sum over the noise."""
         k = np.arange(1.0, max(n, 1) + 1)
         need = _AIM + 6 - (k - 1) * math.log(self.steps)
         need += self.square * k * (k - 1) / 2
@@ -252,7 +252,7 @@ class Mean:
     def _terms(
         self, place: Floats, turned: float, n: int, rounding: float
     ) -> tuple[Complexes, Floats]:
-        """Return rows of (uR)^k e^(-uR)/k! and bounds of their errors.
+        """Return rows of (uR)^k e^(-uR)/k! and their error bounds.
 
         The rows of `_lines` lack their linear part; the last row is e^(-uR).
         """
@@ -357,7 +357,7 @@ class Mean:
 
 
 class TiltedAllocation(Tilted):
-    """The loss of an epoch, tilted: ln S of a removal, -ln S of an addition."""
+    """The tilted loss of an epoch: ln S for a removal, -ln S for an addition."""
 
     def __init__(self, mean: Mean, theta: float, removal: bool) -> None:
         self._mean, self._removal = mean, removal
@@ -415,7 +415,7 @@ def _step_error(alpha: float, real: float, h: float, y: Floats) -> Floats:
 
 
 def _step(alpha: float, real: int) -> float:
-    """Return the distance of nodes for the y that the ray serves."""
+    """Return the distance of nodes for the y that the ray covers."""
     gap = math.pi / 2 - alpha
     b, found = np.linspace(0.05, 0.95, 19) * gap, math.inf
     for wide in (min(gap * 2**0.5, math.pi / 2), gap / 2**0.5):
@@ -455,7 +455,7 @@ def _correlated(weight: Complexes, terms: Complexes, stride: int) -> Complexes:
 
 
 def _band(weight: npt.NDArray[Any], rows: int) -> npt.NDArray[Any]:
-    """Return the table whose row i is `weight`, moved by i columns."""
+    """Return the table with row i equal to `weight` shifted by i columns."""
     found = np.zeros((rows, rows + weight.size - 1), weight.dtype)
     for i in range(rows):
         found[i, i : i + weight.size] = weight
@@ -489,7 +489,7 @@ def _exp_less_line(z: Complexes) -> Complexes:
 
 
 def _log1p(w: Complexes) -> tuple[Complexes, Floats]:
-    """Return ln(1 + w), and bounds of its errors."""
+    """Return ln(1 + w) and its error bounds."""
     found, size = complex_log1p(w), np.abs(w)
     slip = 16 * U * np.minimum(size, 1 + np.abs(found))
     near = size <= _SMALL

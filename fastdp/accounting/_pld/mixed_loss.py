@@ -1,6 +1,6 @@
 """The loss of a step that reveals which of several cases it is in.
 
-The case has the same law on both datasets, so the loss is that of the case, with the
+The case has the same law on both datasets, so the loss is the case's loss with the
 case's probability: M is a mean of moments, and the law lists the losses of all cases.
 """
 
@@ -34,7 +34,7 @@ _FEWEST, _LARGE = 64, 30.0
 class MixedLoss(Loss):
     """One of several losses, with these weights; None stands for a loss of 0.
 
-    Weights are right to a unit in the last place; the exact weights add up to 1.
+    Weights are accurate to a unit in the last place; the exact weights add up to 1.
     """
 
     weights: tuple[float, ...]
@@ -60,7 +60,7 @@ class MixedLoss(Loss):
         return np.where(known, found, np.inf), np.where(known, slip, np.inf)
 
     def law(self, cost: Cost | None, cells: int, upper: bool, log_tail: float) -> Law:
-        """Return the laws of all cases, with more cells for the likely ones."""
+        """Return the laws of all cases, with more cells for likely cases."""
         weights = np.array(self.weights)
         sizes = cells * np.cbrt(weights) / np.cbrt(weights).sum()
         laws = [
@@ -128,7 +128,7 @@ class _TiltedMixture(Tilted):
 def mixed(first: Step, second: Step, weight: Fraction) -> Step:
     """Return the step that is `second` with probability `weight`, and reveals which.
 
-    It serves only for upper bounds.
+    It is only for upper bounds.
     """
 
     def side(a: Sided, b: Sided) -> Sided:

@@ -1,6 +1,6 @@
 """Dominating pairs, in both directions, from the numbers that facts state.
 
-If only a guarantee is known, the pair dominates every mechanism that has it
+If only a guarantee is known, the pair dominates every mechanism with this guarantee
 (docs/proofs/numerical_accounting.md, section 1).
 """
 
@@ -62,11 +62,10 @@ def poisson(family: Family, rate: Fraction) -> Step:
 
 
 def subset(family: Family, rate: Fraction) -> Step:
-    """Return the step of a subset of fixed size, one record replaced.
+    """Return the step of a subset of fixed size with one record replaced.
 
-    No mechanism attains that law's profile at every epsilon. If the replacement is a
-    record that the mechanism ignores, it attains a Poisson sample's profile, which
-    serves for lower bounds.
+    No mechanism attains this law's profile at every epsilon. If the mechanism ignores
+    the new record, it attains a Poisson sample's profile, which gives lower bounds.
     """
     if rate == 1:
         return family.step()
@@ -82,7 +81,7 @@ def _sampled(family: Family, rate: Fraction, fixed: bool = False) -> Step:
 
 
 def gaussians(parts: Sequence[tuple[Family, int]]) -> Family | None:
-    """Return the family of a composition of Gaussian families; None if any other."""
+    """Return the family of a composition of only Gaussian families, else None."""
     square = Fraction(0)
     for family, count in parts:
         if not isinstance(family, GaussianFamily):
@@ -94,9 +93,9 @@ def gaussians(parts: Sequence[tuple[Family, int]]) -> Family | None:
 def pure_group(epsilon: Fraction, size: int) -> Family:
     """Return the exact pair of a group of `size`, each epsilon-private.
 
-    Tests of chains of `size` steps have at most the power g(g(..)), g that of
-    randomized response; one chain attains it (section 1). The losses are i epsilon,
-    i = -size, 2 - size, .., size.
+    Tests of chains of `size` steps have at most the power g(g(..)), where g is the
+    power for randomized response; one chain attains this power (section 1). The losses
+    are i epsilon, i = -size, 2 - size, .., size.
     """
     whole = two_points(size * epsilon)
     if size == 1 or not isinstance(whole, AtomFamily) or epsilon == 0:
@@ -132,9 +131,9 @@ def laplace(epsilon: Fraction, rho: Fraction, least: Family | None = None) -> Fa
 
 
 def noisy_choice(epsilon: Fraction, rho: Fraction) -> Family:
-    """Return the Laplace pair, with what a choice of two candidates attains below it.
+    """Return the Laplace pair, with the pair of a choice of two candidates below it.
 
-    The two scores exchange places: before and after, the worse one is chosen with the
+    The two scores are exchanged: before and after, the worse candidate is chosen with
     probability e^(-epsilon/2)/2.
     """
     odds = math.log1p(2 * math.expm1(float(min(epsilon, Fraction(600))) / 2))
@@ -142,7 +141,7 @@ def noisy_choice(epsilon: Fraction, rho: Fraction) -> Family:
 
 
 def bounded_range(epsilon: Fraction, rho: Fraction) -> Family:
-    """Return the pair above bounded range, randomized response of epsilon/2 below."""
+    """Return the pair above bounded range, and randomized response below it."""
     return _interval(epsilon, rho, False, two_points(epsilon / 2))
 
 
@@ -161,10 +160,11 @@ def discrete_gaussian(
     moved: int,
     mus: tuple[Fraction, Fraction] | None,
 ) -> Family:
-    """Return the exact pair where one coordinate moves, else Gaussian ones around it.
+    """Return the exact pair of one coordinate, or enclosing Gaussian pairs for several.
 
-    `norm` is the largest squared shift, `moved` the number of coordinates that move at
-    most, and `mus` are the mu of Gaussian laws below and above it, if known.
+    `norm` is the largest squared shift, `moved` the maximum number of changed
+    coordinates, and `mus` are the mu of Gaussian laws below and above the law, if
+    known.
     """
     around = None
     if mus is not None:
@@ -189,7 +189,7 @@ def _response_masses(shift: int, rate: float) -> Floats:
 
 
 def discrete_laplace(shift: int, rate: Fraction, rho: Fraction) -> Family:
-    """Return losses rate (shift - 2x), x in 0..shift; noise beyond is at the ends."""
+    """Return losses rate (shift - 2x), x in 0..shift, with noise beyond at the ends."""
     if not PURE[0] <= rate * shift <= PURE[1]:
         return BoundedFamily(rho)
     if shift > _MOST_ATOMS:
@@ -227,7 +227,7 @@ def _lattice(
 def truncated(
     shift: int, rate: Fraction, bound: int, lost: Fraction, rho: Fraction
 ) -> Family | None:
-    """Return losses rate (shift - 2x) where both laws have mass, else infinite ones.
+    """Return losses rate (shift - 2x) where both laws have mass, otherwise infinity.
 
     Return None if there are too many.
     """
@@ -271,7 +271,7 @@ def given(one: Law, other: Law | None, oriented: bool = True) -> Family:
 def _unordered(one: Law, other: Law | None) -> AtomFamily:
     """Return the pair of the largest convex function below both trade-off functions.
 
-    It dominates both laws. Its own law serves either order of the datasets.
+    It dominates both laws, and its law is valid for either order of the datasets.
     """
     knots = _knots_below(*one)
     knots += [(f, x) for x, f in knots] if other is None else _knots_below(*other)
@@ -284,7 +284,7 @@ def _unordered(one: Law, other: Law | None) -> AtomFamily:
 
 
 def _knots_below(losses: tuple[Fraction, ...], masses: tuple[Fraction, ...]) -> Knots:
-    """Return points below the trade-off function of a law, one below each knot.
+    """Return points below a law's trade-off function, one below each knot.
 
     Masses under P are rounded up, those under Q down, to doubles.
     """

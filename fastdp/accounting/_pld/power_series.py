@@ -1,6 +1,6 @@
 """Powers of polynomials, by columns, and moments of a mean.
 
-All sums that matter have terms of one sign, or are bounded by such sums.
+All important sums have terms of one sign, or bounds by such sums.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def whole_moments(
 ) -> tuple[Floats, Floats]:
     """Return E S^n, n = 0, 1, .., from ln E R^n, and bounds of relative errors.
 
-    E S^n = n! t^-n [x^n] (sum of E R^k x^k/k!)^t, and all terms are positive. Moments
-    of R of an order k > 0 have the factor `share`.
+    E S^n = n! t^-n [x^n] (sum of E R^k x^k/k!)^t, with only positive terms. Moments of
+    R of an order k > 0 have the factor `share`.
     """
     count = int(np.searchsorted(log_moment > _LARGEST, True))
     k, log_moment = np.arange(float(count)), log_moment[:count]
@@ -46,7 +46,7 @@ def whole_moments(
 def powers_of(base: Numbers, steps: int, log_first: Numbers) -> Numbers:
     """Return the coefficients of (sum of base[k] x^k)^steps; log_first is ln base[0].
 
-    With many steps, a recursion whose factors are all positive; with few, squares.
+    Many steps use a recursion with only positive factors; few steps use squaring.
     """
     rows: int = base.shape[0]
     found = np.zeros_like(base)

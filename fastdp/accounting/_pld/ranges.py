@@ -1,10 +1,10 @@
 """Steps of bounded range, each chosen adaptively.
 
-All losses of such a step lie in an interval of length r, whose place may depend on
-every earlier answer. The worst case of k adaptive steps has a profile h_k, which a
-lattice bounds from both sides (theorem 21 of docs/proofs/numerical_accounting.md). Many
-steps can instead be absorbed by a Gaussian loss that is added to the bound, but is in
-no answer (theorem 20).
+All losses of such a step lie in an interval of length r; its place may depend on every
+earlier answer. The worst case of k adaptive steps has a profile h_k, which a lattice
+bounds from both sides (theorem 21 of docs/proofs/numerical_accounting.md). A Gaussian
+loss that is added to the bound, but not to any answer, can instead absorb many steps
+(theorem 20).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _MORE = 1 + 1e-13
 
 
 def dominating(steps: Steps) -> list[Steps]:
-    """Return dominating steps by each applicable rule; perhaps none."""
+    """Return dominating steps by each applicable rule, if any."""
     ranges = _ranges(steps)
     found = [_rest(steps) + _worst(ranges)] if _on_lattices(ranges) else []
     blurred = as_gaussian(steps)
@@ -58,9 +58,9 @@ def dominating(steps: Steps) -> list[Steps]:
 
 
 def attained(steps: Steps, least: Steps) -> Steps:
-    """Return steps for lower bounds, the steps of one range chosen adaptively.
+    """Return steps for lower bounds, with adaptive steps for one range.
 
-    `least` are the steps for lower bounds that depend on no answer.
+    `least` are the nonadaptive steps for lower bounds.
     """
     ranges, counts = _ranges(steps), dict(least)
     if not ranges:
@@ -90,7 +90,7 @@ def _rest(steps: Steps) -> Steps:
 
 
 def _on_lattices(ranges: list[tuple[LaplaceLoss, int]]) -> bool:
-    """Whether lattices are of use, and short enough for all ranges."""
+    """Whether lattices are useful, and short enough for all ranges."""
     near = all(n <= _MOST and n * loss.epsilon <= _FARTHEST for loss, n in ranges)
     many = _many(ranges)
     return (
@@ -115,7 +115,7 @@ def _worst(ranges: list[tuple[LaplaceLoss, int]]) -> Steps:
 
 
 def _points(count: int, many: int) -> int:
-    """Return the points in a range, few enough if there are `many` lattices."""
+    """Return the number of points in a range; fewer if there are `many` lattices."""
     return min(max(_POINTS, _SHORT // count), math.isqrt(_SIZE**2 // many) // count)
 
 
@@ -137,7 +137,7 @@ def _laws(
 def _worst_case(r: float, count: int, points: int) -> tuple[Floats, Floats, Floats]:
     """Return upper bounds of h_k at l = 0, g, .. k r, and tests of adversaries there.
 
-    Tests are given by lower bounds of their power and upper bounds of their size.
+    Each test has a lower bound on its power and an upper bound on its size.
     """
     m, g = points, r / points
     t = g * np.arange(m + 1)
@@ -205,7 +205,7 @@ def _largest(
 
 
 def _law_above(upper: Floats, unit: Fraction) -> ScatteredLoss:
-    """Return the law whose profile is the hull of these bounds, or above it."""
+    """Return a law with the hull of these bounds, or more, as its profile."""
     g, n = float(unit), upper.size - 1
     a = np.exp(g * np.arange(n + 1.0))
     corners = _hull(a, upper)
@@ -234,7 +234,7 @@ def _law_above(upper: Floats, unit: Fraction) -> ScatteredLoss:
 
 
 def _law_below(power: Floats, size: Floats) -> ScatteredLoss:
-    """Return the law whose best tests are these and their mirror images."""
+    """Return the law with these tests and their mirror images as best tests."""
     kept = (size >= _LEAST) & (power + size <= 1)
     x = np.concatenate([[0.0], size[kept][::-1]])
     y = np.concatenate([[0.0], power[kept][::-1]])
@@ -270,7 +270,7 @@ def _hull(x: Floats, y: Floats) -> list[int]:
 
 
 def as_gaussian(steps: Steps) -> Steps | None:
-    """Return steps with noise in place of those of bounded range; None if no use."""
+    """Return steps with noise in place of bounded range; None if that is no gain."""
     ranges = [(float_up(loss.epsilon) / 2, n) for loss, n in _ranges(steps)]
     if not ranges:
         return None
@@ -283,10 +283,10 @@ def as_gaussian(steps: Steps) -> Steps | None:
 
 
 def _absorbed(start: float, whole: float, largest: float) -> float:
-    """Bound the square of noise that absorbs steps of the square `whole` in all.
+    """Bound the square of noise that absorbs steps with a total square of `whole`.
 
-    It is the x with x - start - m ln(x/start) = whole, or more: Newton's method
-    approaches it from above.
+    It is at least the x with x - start - m ln(x/start) = whole; Newton's method
+    approaches x from above.
     """
     u = largest / start
     m = largest * u / ((1 - u) * -math.log1p(-u)) * _MORE

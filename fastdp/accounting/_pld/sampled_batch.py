@@ -1,9 +1,9 @@
-"""Many losses of Gaussian noise on Poisson samples at once, for the contour accountant.
+"""Batches of losses of Gaussian noise on Poisson samples, for the contour accountant.
 
 Tables of losses by nodes replace a loop over losses. The nodes are real (theorem 7a of
-docs/proofs/numerical_accounting.md, with section 4's addition for phi) and close enough
-together for the largest y, so that one table gives K(theta), the mean and phi. Losses
-with similar numbers of nodes share a table.
+docs/proofs/numerical_accounting.md, with section 4's addition for phi) and dense enough
+for the largest y, so one table gives K(theta), the mean and phi. Losses with similar
+numbers of nodes share a table.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _FEW, _MOST_FEW = 256, 256
 
 
 class _Samples:
-    """Noise and rates of some losses, of either direction, and nodes for them."""
+    """Noise and rates of some losses, in either direction, and their nodes."""
 
     def __init__(
         self, q: tuple[float, ...], s: tuple[float, ...], counts: tuple[int, ...]
@@ -79,13 +79,13 @@ class _Samples:
         return np.asarray(self.q / (self.q + (1 - self.q) * np.exp(-u)))
 
     def order_tables(self, least: float, most: float) -> list[_Table]:
-        """Return tables for K at these powers of r; none if it needs too many nodes."""
+        """Return tables for K at these powers of r, or none for too many nodes."""
         strips = self._strips(np.full(self.q.size, least), _AIM_ORDERS, None)
         tables = list(self._tables(least, most, strips, _MOST_ORDERS))
         return tables if tables[-1].size else []
 
     def fine_tables(self, a: Floats, growth: Floats, rows: Indices) -> Iterator[_Table]:
-        """Yield tables for phi of some rows; a last one has the rows without nodes."""
+        """Yield tables for phi of some rows, last a table of the rows without nodes."""
         most = _MOST_FEW if self.few else _MOST_NODES
         return self._tables(a, a, self._strips(a, _AIM, growth), most, rows)
 
@@ -121,7 +121,7 @@ class _Samples:
         most: int,
         rows: Indices | None = None,
     ) -> Iterator[_Table]:
-        """Yield tables of rows with similar numbers of nodes, the rest without."""
+        """Yield tables of rows with similar numbers of nodes; the rest has no nodes."""
         h, reach = strips.step, self.s * math.sqrt(2 * strips.aim)
         low = np.minimum(0.0, least) * self.share_at_0 - reach
         first = np.floor(low / h)
@@ -155,9 +155,10 @@ class SampledStep(Loss):
     probability : float
         q, > 0 and < 1, within half a unit in the last place.
     noise : float
-        s, the standard deviation for sensitivity 1, within half a unit as well.
+        s, the standard deviation for sensitivity 1, within half a unit in the last
+        place.
     removal : bool
-        Which of the two orders.
+        Whether the order is the removal of a record.
     """
 
     probability: float
@@ -241,7 +242,7 @@ class SampledGaussianBatch(Batch):
 
 @dataclass(frozen=True)
 class _Strips:
-    """For each loss a strip's half width, damping and step; -ln of the common error."""
+    """Half width, damping and step of each loss's strip; -ln of the common error."""
 
     width: Floats
     damping: Floats
@@ -264,7 +265,7 @@ def _angle(share: Floats, c: Floats) -> Floats:
 class _Table:
     """Some losses by their nodes: ln r, ln of the density of Q times the step.
 
-    A table of no nodes stands for rows that would need too many.
+    A table without nodes represents rows that would need too many nodes.
     """
 
     def __init__(
@@ -315,9 +316,9 @@ class _Table:
 
     @functools.cached_property
     def _largest(self) -> tuple[Floats, Floats, Floats]:
-        """By rows: the largest |ln r|, a bound of its error, and parts of the exponent.
+        """The largest |ln r| of each row, its error bound, and parts of the exponent.
 
-        The ends are enough: x, u and ln r rise along a row, and p is at most 1.
+        The ends suffice, because x, u and ln r rise along a row and p is at most 1.
         """
         ends = np.array([self.ratio, self.u, self.square])[:, :, [0, -1]]
         ratio, u, square = np.abs(ends).max(axis=2)
@@ -325,7 +326,7 @@ class _Table:
         return ratio, slip, square + self.parts
 
     def cumulants(self, a: Floats) -> tuple[Floats, Floats]:
-        """Return K at exponents a (by row) and bounds of the errors (theorem 7a)."""
+        """Return K at exponents a (by row) and error bounds (theorem 7a)."""
         level = a[:, :, None] * self.ratio + self.log_weight
         peak = level.max(axis=2)
         ends = level[:, :, :: self.size - 1]
@@ -394,7 +395,7 @@ class _TiltedSamples(TiltedBatch):
 
         In a cell, ln f is below the lower of its end values by at most a share of the
         curvature. So f is at least one law that falls on both sides of its mode, and
-        the rest of f is at least another one.
+        the rest of f is at least another such law.
         """
         value, error = table.cumulants(a[None, :])
         s, h = table.s, table.step
@@ -448,7 +449,7 @@ class _TiltedSamples(TiltedBatch):
 
 
 def _unimodal(density: Floats) -> Floats:
-    """Return the largest table below whose rows fall on both sides of their maxima."""
+    """Return the largest table below in which every row is unimodal."""
     at = np.arange(density.shape[1])
     mode = density.argmax(axis=1)[:, None]
     left = np.where(at <= mode, density, np.inf)[:, ::-1]
@@ -502,7 +503,7 @@ class _Law:
         self._slope = (self._weight * each).sum(axis=1) * (1 + 1e-6)
 
     def _cumulants(self, power: Floats) -> tuple[Floats, Floats]:
-        """Return K(theta), from M - 1 = E_Q [r^a - 1 - a (r - 1)] where M is small."""
+        """Return K(theta), from M - 1 = E_Q [r^a - 1 - a (r - 1)] if M is small."""
         table, a = self._table, self._a[:, None]
         log_weight = table.log_weight
         weight = np.exp(log_weight)
@@ -559,7 +560,7 @@ class _Law:
     def nodes(self, step: float, count: int, k: Floats) -> Nodes:
         """Return the sum of ln phi over the rows, weighted by k.
 
-        Each e^(iy(L - mean)) - 1 comes from two others, f and g, as f g + f + g.
+        Each e^(iy(L - mean)) - 1 is computed from two others, f and g, as f g + f + g.
         """
         turn = step * self._offset
         width = 1 << max(0, (math.isqrt(count - 1) + 1).bit_length() - 1)

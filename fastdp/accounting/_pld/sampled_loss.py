@@ -2,8 +2,7 @@
 
 With Q = N(0, s^2), P = (1 - q) Q + q N(1, s^2), r = dP/dQ = 1 - q + q e^u and
 u = (2x - 1)/(2 s^2), removal of a record has M(z) = E_Q r^(1 + z), addition (the pair
-exchanged) M(z) = E_Q r^(-z). The theorems are those of
-docs/proofs/numerical_accounting.md.
+exchanged) M(z) = E_Q r^(-z). The theorems are in docs/proofs/numerical_accounting.md.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ class SampledGaussianLoss(SampledStep):
     batch: ClassVar[type[SampledGaussianBatch]] = SampledGaussianBatch
 
     def exponent(self, t: Floats) -> Floats:
-        """Return the real power of r whose mean is M(t)."""
+        """Return the real power of r with mean M(t)."""
         return 1 + t if self.removal else -t
 
     def log_ratio(self, x: Floats) -> Floats:
@@ -80,7 +79,7 @@ class SampledGaussianLoss(SampledStep):
 
     @functools.cached_property
     def switch(self) -> float:
-        """The u where q (e^u - 1) = 1; up to it, ln r is a log1p, accurate near 0."""
+        """The u with q (e^u - 1) = 1; up to this u, ln r is computed by log1p."""
         return math.log1p(1 / self.probability)
 
     def share(self, x: Floats) -> Floats:
@@ -90,7 +89,7 @@ class SampledGaussianLoss(SampledStep):
         return np.asarray(q / (q + (1 - q) * np.exp(-u)))
 
     def ratio_error(self, x: Floats, ratio: Floats) -> Floats:
-        """Return a bound of the absolute error of l, from u, q, s and the functions.
+        """Return a bound on the absolute error of l, from u, q, s and the functions.
 
         An error of q has the weight |r - 1|/r, an error of u the weight p.
         """
@@ -221,7 +220,7 @@ def _near_zero(
 
 
 def _weighted_expm1(z: Floats, log_weight: Floats, weight: Floats) -> Floats:
-    """Return weight (e^z - 1), also where e^z alone would overflow."""
+    """Return weight (e^z - 1), even if e^z alone would overflow."""
     near = np.expm1(np.minimum(z, 30.0)) * weight
     return np.asarray(np.where(z < 30, near, np.exp(z + log_weight)))
 
@@ -306,7 +305,7 @@ class _TiltedSample(Tilted):
 
     @functools.cached_property
     def _fine(self) -> tuple[Floats, Floats, Floats, Floats]:
-        """A grid over the mass: nodes, tilted log density in x, loss, share."""
+        """A grid over the mass, with nodes, tilted log density in x, loss and share."""
         heavy = self._x[self._level + self._log_h > -_AIM]
         x = np.linspace(heavy[0], heavy[-1], _BOX_NODES)
         ratio = self._loss.log_ratio(x)

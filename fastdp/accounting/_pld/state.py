@@ -1,7 +1,7 @@
 """The state of `PLDAccountant`: two directions, their lost mass, closed forms.
 
-Upper and lower bounds use the same laws unless only bounds of a step are known.
-Infinite losses are counted separately: with probability 1 - lost all losses are finite,
+Upper and lower bounds use the same laws unless only bounds on a step are known.
+Infinite losses are counted separately: all losses are finite with probability 1 - lost,
 and delta = lost + (1 - lost) delta'.
 """
 
@@ -78,7 +78,7 @@ _WIDE = Fraction(1, 10**14)
 
 @dataclass(frozen=True)
 class Between(Profile):
-    """A profile between those of two compositions."""
+    """A profile between the profiles of two compositions."""
 
     lower: Profile
     upper: Profile
@@ -100,7 +100,7 @@ class Between(Profile):
 
 @dataclass(frozen=True)
 class Smaller(Profile):
-    """A profile below those of two compositions, for upper bounds."""
+    """A profile below the profiles of two compositions, for upper bounds."""
 
     first: Profile
     second: Profile
@@ -132,7 +132,7 @@ def _between(low: Bracket, high: Bracket) -> Bracket:
 
 @dataclass(frozen=True)
 class Side:
-    """One direction: its laws, and bounds of ln of the mass of finite losses."""
+    """One direction: its laws, and bounds on ln of the mass of finite losses."""
 
     upper: Direction = field(default_factory=lambda: Direction(Composition()))
     lower: Direction | None = None
@@ -184,12 +184,12 @@ def _profile(direction: Direction) -> Profile:
 
 
 def steps_profile(steps: Steps) -> Profile:
-    """Return the profile of one direction of steps that are given as losses."""
+    """Return the profile of one direction from steps as losses."""
     return _profile(Direction(Composition(steps)))
 
 
 def _kept(before: tuple[float, float], sided: Sided, count: int) -> tuple[float, float]:
-    """Return bounds of ln of the probability that all losses so far are finite."""
+    """Return bounds on ln of the probability that all losses so far are finite."""
     if not sided.lost:
         return before
     finite = 1 - sided.lost, 1 - sided.sure
@@ -206,13 +206,13 @@ class State:
     Parameters
     ----------
     rho : Fraction, optional
-        Bound of the zero-concentrated privacy of the finite losses, if there is one.
+        Bound on the zero-concentrated privacy of the finite losses, if known.
     closed : ClosedForm, optional
-        The closed form of what was composed, if there is one.
+        The closed form of the composition, if there is one.
     removal, addition : Side
         The two directions.
     symmetric : bool
-        Whether they are the same.
+        Whether the two directions are the same.
     lock : RLock
         The lock of readings: all states of one accountant share one.
     """
@@ -248,7 +248,7 @@ class State:
         )
 
     def _sides(self, removal: bool | None) -> list[tuple[Side, Profile]]:
-        """Return the directions that count for a removal, an addition, or both."""
+        """Return the directions to read for a removal, an addition, or both."""
         closed = self.closed
         both = closed is not None and closed.bounds_both
         sides = []
@@ -319,7 +319,7 @@ class State:
         return [_largest(list(row)) for row in zip(*columns, strict=True)]
 
     def _columns(self, profile: Profile, epsilons: Floats) -> list[Bracket]:
-        """Bound ln delta of finite losses; by rho where the parameters are extreme."""
+        """Bound ln delta of finite losses; by rho if the parameters are extreme."""
         found = answered(lambda: profile.log_deltas(epsilons), None)
         if found is None:
             found = [ANY_LOG_DELTA] * epsilons.size
@@ -333,7 +333,7 @@ class State:
 
     @_reading
     def rough_log_delta(self, epsilon: float) -> float:
-        """Return a bound of ln delta(epsilon), at the cost of a few orders."""
+        """Return a bound on ln delta(epsilon), at the cost of a few orders."""
         return max(
             answered(functools.partial(profile.rough, epsilon), 0.0)
             if side.kept == (0.0, 0.0)
@@ -350,7 +350,7 @@ class State:
     ) -> Floats:
         """Return lower and upper bounds of ln delta at ascending epsilons, as rows.
 
-        Those of finite losses may be wide where ln delta is below `deepest`.
+        The bounds for finite losses may be wide where ln delta is below `deepest`.
         """
         result = np.full((2, epsilons.size), -np.inf)
         for side, profile in self._sides(removal):
@@ -370,9 +370,9 @@ class State:
 
     @_reading
     def end(self, log_delta: float, enough: float = 0.0) -> float:
-        """Return an epsilon where ln delta of finite losses is below `log_delta`.
+        """Return an epsilon at which ln delta of finite losses is below `log_delta`.
 
-        If it is at most `enough`, it may be a rough one that takes no time.
+        An epsilon of at most `enough` may be rough, which is fast.
         """
         both, aim = (log_delta, log_delta), Aim(enough)
         found = [
@@ -430,7 +430,7 @@ def _largest(brackets: list[Bracket]) -> Bracket:
 def _targets(
     kept: tuple[float, float], delta: Fraction
 ) -> tuple[float | None, float | None]:
-    """Return bounds of ln delta' of finite losses; None if delta leaves nothing.
+    """Return bounds on ln delta' of finite losses; None if nothing of delta remains.
 
     delta = lost + (1 - lost) delta', so delta' = 1 - (1 - delta)/(1 - lost).
     """

@@ -1,7 +1,7 @@
 """The loss of Gaussian noise on a subset of fixed size, one record replaced.
 
-Above 0 it is that of the removal of a record from a Poisson sample, below 0 that of the
-addition, and the rest of the mass is at 0 (section 1 of
+Above 0 it is the loss of removing a record from a Poisson sample, below 0 the loss of
+adding one, and the rest of the mass is at 0 (section 1 of
 docs/proofs/numerical_accounting.md).
 """
 
@@ -60,7 +60,7 @@ class SubsetGaussianLoss(Loss):
         return value, error
 
     def _cumulants(self, t: Floats, most: float) -> tuple[Floats, Floats]:
-        """Return K(t) for orders up to `most`, from nodes that suit `most`."""
+        """Return K(t) for orders up to `most`, from nodes for `most`."""
         q, s = self.removal.probability, self.removal.noise
         reach = s * math.sqrt(2 * (45 - (1 + most) * math.log(q)))
         stop = 1 + most + reach

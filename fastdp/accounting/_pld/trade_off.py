@@ -2,7 +2,7 @@
 
 Of two laws P and Q let H(a) = 1 - sup over tests of (Q - a P), concave in a > 0. Then
 f(x) = sup over a of H(a) - a x is the trade-off function of (P, Q). For a >= 1 the
-profile of (Q, P) gives H(a) = 1 - delta(ln a), for a < 1 that of (P, Q) gives
+profile of (Q, P) gives H(a) = 1 - delta(ln a), for a < 1 the profile of (P, Q) gives
 H(a) = a (1 - delta(-ln a)). Any a gives a line below f. For upper bounds, H is extended
 between its known points by chords of their neighbors
 (docs/proofs/numerical_accounting.md, section 11).
@@ -26,12 +26,12 @@ from fastdp.accounting._trade_off_functions import (
 
 
 class Profile(Protocol):
-    """Bounds delta at epsilons >= 0, below and above."""
+    """Function that bounds delta at epsilons >= 0 from below and above."""
 
     def __call__(
         self, epsilons: Floats, /, deepest: float = ...
     ) -> tuple[Floats, Floats]:
-        """Return both bounds; where ln delta is below `deepest` they may be wide."""
+        """Return both bounds, which may be wide where ln delta is below `deepest`."""
 
 
 #: ln of a delta so small that it changes a line less than rounding does.
@@ -63,9 +63,9 @@ _RAISED = 4e-15
 class ProfileTradeOff(TradeOffFunction):
     """The trade-off function of two profiles, from proved bounds of delta.
 
-    It uses upper bounds of the profiles of (Q, P), `steep`, and of (P, Q), `flat`;
-    beyond `end` they hardly fall. `corners` returns, after they have been read, whether
-    they may have corners, as those of atoms do.
+    It uses upper bounds on the profiles of (Q, P), `steep`, and of (P, Q), `flat`;
+    beyond `end` the profiles hardly fall. After a reading, `corners` returns whether
+    the profiles may have corners, as profiles of atoms do.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class ProfileTradeOff(TradeOffFunction):
         return np.concatenate([*parts, np.empty(0)]).reshape(x.shape)
 
     def _best(self, x: Floats) -> Floats:
-        """Return the highest line at each rate, and lines refined about it."""
+        """Return the highest line at each rate, and refined lines around it."""
         lines = self._heights - np.multiply.outer(x, np.exp(self._slopes))
         middle = np.clip(np.argmax(lines, axis=1), 1, self._slopes.size - 2)
         near = middle[:, None] + np.array([-1, 0, 1])
@@ -126,7 +126,7 @@ class ProfileTradeOff(TradeOffFunction):
         return self._end
 
     def inverse(self) -> ProfileTradeOff:
-        """Return the function with both rates exchanged: the laws change places."""
+        """Return the function with both rates, and both laws, exchanged."""
         return ProfileTradeOff(
             self._flat, self._steep, self._end, corners=self._corners
         )
@@ -134,7 +134,7 @@ class ProfileTradeOff(TradeOffFunction):
     def delta(self, epsilon: npt.ArrayLike) -> Floats:
         """Return the profile's delta at each epsilon, rounded up.
 
-        It is the larger one of both orders of the laws.
+        It is the larger delta of both orders of the laws.
 
         Parameters
         ----------
@@ -147,7 +147,7 @@ class ProfileTradeOff(TradeOffFunction):
 
 
 def _heights(steep: Profile, flat: Profile, slope: Floats) -> tuple[Floats, Floats]:
-    """Return bounds below and above of H at e^slope."""
+    """Return a lower and an upper bound on H at e^slope."""
     bounds = np.zeros((2, slope.size))
     up = slope >= 0
     if steep is flat:  # one call for both sides, whose epsilons mostly agree
@@ -168,7 +168,7 @@ def _scale(slope: Floats) -> Floats:
 
 
 def _vertex(slopes: Floats, values: Floats) -> Floats:
-    """Return where the parabolas through three points have their tops, within them."""
+    """Return the tops of the parabolas through three points, within the points."""
     left, middle, right = slopes.T
     first, second = middle - left, right - middle
     rise = (values[:, 1] - values[:, 0]) / first
@@ -181,7 +181,7 @@ def _vertex(slopes: Floats, values: Floats) -> Floats:
 def _with_middle(
     slopes: Floats, values: Floats, slope: Floats, value: Floats
 ) -> tuple[Floats, Floats]:
-    """Return the three of four points that lie about the highest."""
+    """Return the three of four points around the highest point."""
     s = np.column_stack([slopes, slope])
     v = np.column_stack([values, value])
     order = np.argsort(s, axis=1, kind="stable")
@@ -242,7 +242,8 @@ def _ends(
 ) -> tuple[tuple[float, float], tuple[float, float]]:
     """Return the corners beyond both ends, where H is at most top, and at most a top.
 
-    Each is ln a and a height; there the chord of the last two points meets the limit.
+    Each corner is ln a and a height, where the chord of the last two points meets the
+    limit.
     """
     gap = np.diff(slope)
     least = float(np.exp(slope[0]))
@@ -261,7 +262,7 @@ def _corners(slope: Floats, low: Floats, high: Floats) -> tuple[Floats, Floats]:
     """Return a corner within each interval, as ln a and the height there.
 
     Neighboring chords, prolonged, lie above the concave H; with `high` at the nearer
-    point and `low` at the farther one they do so for any H between both.
+    point and `low` at the farther point, this holds for any H between both.
     """
     gap = np.diff(slope)
     # In units of a at the left end of each interval. The first chord starts at a = 0,
@@ -347,8 +348,8 @@ def _crossing(
 ) -> Floats:
     """Return where the chord from `far`, prolonged past `near`, falls to the target.
 
-    With the upper bound at the far point and the lower at the near one it lies below
-    delta there. NaN where it does not fall.
+    With the upper bound at the far point and the lower bound at the near point, the
+    chord is below delta there. NaN if it does not fall.
     """
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         own, other = np.exp(lower[near] - t), np.exp(upper[far] - t)

@@ -12,7 +12,8 @@ Every w0 and every order is valid; at the best w0 the bound is the best that one
 allows (Asoodeh et al. 2020), and w0 -> 0 gives the form of Canonne, Kamath and Steinke
 2020 (Proposition 12). w0 = 1 is within a factor 1 + O(a delta) of the best.
 
-One reading is a few of these in plain floats: small arrays take ten times as long.
+One reading evaluates a few of these in plain floats; small arrays would take ten times
+as long.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ def epsilon_at(
 def epsilon_at_order(gap: float, moment: float, log_delta: float) -> tuple[float, bool]:
     """Return the least epsilon that K(gap) <= moment implies.
 
-    Also return whether the gap that is best for w0 = 1 is still the best one.
+    Also return whether the best gap for w0 = 1 is still the best gap.
     """
     plain, step = epsilon_at(gap, moment, log_delta)
     best = plain
@@ -179,7 +180,7 @@ def log_delta_at_order(gap: float, moment: float, epsilon: float) -> float:
 def _log_delta_by(
     gap: float, moment: float, epsilon: float, r: float
 ) -> tuple[float, float]:
-    """Return ln(delta) rounded up for r, and by how much ln(w0) exceeds the best."""
+    """Return ln(delta) rounded up for r, and the excess of ln(w0) over the best."""
     if r <= 0:  # w0 = 1 gives no bound at epsilon 0
         return math.inf, 2.0
     value = (r / 2 + _psi_step(gap * r, r)) * (1 + _EXCESS)
@@ -196,7 +197,7 @@ def _log_delta_by(
 
 
 def _step_at(gap: float, target: float) -> float:
-    """Return r with r/2 + psi((1+t) r) - psi(t r) <= target, next to equality."""
+    """Return r with r/2 + psi((1+t) r) - psi(t r) <= target, close to equality."""
     r = min(2 * target, target + math.log1p(1 / gap))
     for _ in range(_STEPS):
         value = r / 2 + _psi_step(gap * r, r)

@@ -2,9 +2,9 @@
 
 For a pair of laws P, Q and a gap t > 0 the log-moment function is
 K(t) = ln E_P exp(t ln(P/Q)) = t D(1 + t), D the Renyi divergence of order 1 + t. It is
-convex, K(0) = 0, and it adds up under composition. Curves take arrays of gaps and
-return K rounded up: relative excess below 1e-12 where the docstring says exact.
-The forms and their proofs are in docs/proofs/rdp.md, section 2.
+convex, K(0) = 0, and it adds up under composition. Curves accept arrays of gaps and
+return K rounded up, with a relative excess below 1e-12 if the docstring says exact. The
+forms and their proofs are in docs/proofs/rdp.md, section 2.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Curve(abc.ABC):
 
     @property
     def trusted_gap(self) -> float:
-        """Largest gap at which K is that of one pair of laws, to a relative 1e-12."""
+        """Largest gap at which K belongs to one pair of laws, to a relative 1e-12."""
         return self.largest_gap if self.is_moment else 0.0
 
     @property
@@ -78,7 +78,7 @@ class ConcentratedCurve(Curve):
     omega : Fraction, optional
         Largest order for which the bound holds, > 1 (truncated concentration).
     symmetric : bool
-        Whether the pair behind it is known to be symmetric.
+        Whether the underlying pair is known to be symmetric.
     """
 
     rho: Fraction
@@ -105,7 +105,7 @@ class ConcentratedCurve(Curve):
 
 @dataclass(frozen=True)
 class LaplaceCurve(Curve):
-    """Continuous Laplace noise of pure `epsilon`: exact; one coordinate is worst."""
+    """Continuous Laplace noise of pure `epsilon`: exact, for the worst coordinate."""
 
     epsilon: Fraction
 
@@ -124,7 +124,7 @@ class LaplaceCurve(Curve):
 
 @dataclass(frozen=True)
 class DiscreteLaplaceCurve(Curve):
-    """Discrete Laplace noise, one coordinate moved by `shift`: exact; the worst case.
+    """Discrete Laplace noise on one coordinate with `shift`: exact, and the worst case.
 
     Parameters
     ----------
@@ -230,7 +230,7 @@ class PureCurve(Curve):
 
 @dataclass(frozen=True)
 class ResponseCurve(Curve):
-    """A loss of +loss with probability q e^loss, -loss with q, else 0: exact.
+    """A loss of +loss with probability q e^loss, -loss with q, 0 otherwise: exact.
 
     Parameters
     ----------
@@ -279,7 +279,7 @@ class BoundedRangeCurve(Curve):
 
     @property
     def is_moment(self) -> bool:
-        """The worst mechanism differs from order to order."""
+        """False: the worst mechanism differs from order to order."""
         return False
 
 
@@ -290,7 +290,7 @@ class TabulatedCurve(Curve):
     Parameters
     ----------
     orders, epsilons : tuple of Fraction
-        Increasing orders > 1, and the bound of D at each.
+        Increasing orders > 1, and the bound on D at each.
     """
 
     orders: tuple[Fraction, ...]
@@ -313,7 +313,7 @@ class TabulatedCurve(Curve):
 
     @property
     def is_moment(self) -> bool:
-        """Chords are not smooth."""
+        """False: chords are not smooth."""
         return False
 
 
@@ -340,12 +340,12 @@ class GroupCurve(Curve):
 
     @property
     def largest_gap(self) -> float:
-        """Where the inner order ends; 0 when even order 2 is beyond it."""
+        """Gap from the largest inner order; 0 if even order 2 is beyond it."""
         levels = (self.size - 1).bit_length()
         gap = (self.inner.largest_gap + 1) / 2.0**levels * (1 - 1e-15) - 1
         return gap if gap >= 1 else 0.0
 
     @property
     def is_moment(self) -> bool:
-        """No single pair of laws is behind it."""
+        """False: no single pair of laws has this curve."""
         return False

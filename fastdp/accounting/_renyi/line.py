@@ -1,4 +1,4 @@
-"""Sums of zero-concentrated bounds alone: epsilon without a single array."""
+"""Sums of only zero-concentrated bounds: epsilon without arrays."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _LEAST_REACH = 4.0
 class Line:
     """K(t) = t (xi + rho (1 + t)): the bound at the best gap.
 
-    The search starts at the gap of the last reading. Small reaches t r are left to the
-    search over arrays.
+    The search starts at the gap of the last reading. For small t r, the search over
+    arrays is used instead.
     """
 
     __slots__ = ("_last",)
@@ -34,7 +34,7 @@ class Line:
         Parameters
         ----------
         rho, xi : float
-            Rounded up, rounding of K included.
+            Rounded up, including the rounding of K.
         log_delta : float
             < 0, rounded down.
         """

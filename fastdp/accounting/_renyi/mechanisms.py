@@ -1,4 +1,4 @@
-"""Renyi curves of samples and of groups, from the curves of the events inside."""
+"""Renyi curves of samples and groups, from the curves of the inner events."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ class LeastCurve(Curve):
 
     @property
     def is_moment(self) -> bool:
-        """A minimum is not smooth."""
+        """False: a minimum is not smooth."""
         return False
 
 
 @dataclass(frozen=True)
 class MixedCurve(Curve):
-    """The curve of an event that occurs with probability `rate`, as everybody sees.
+    """The curve of an event that occurs, publicly, with probability `rate`.
 
     The log moment is ln(1 - rate + rate e^K).
     """
@@ -81,12 +81,12 @@ class MixedCurve(Curve):
 
     @property
     def largest_gap(self) -> float:
-        """That of the curve inside."""
+        """The largest gap of the inner curve."""
         return self.inner.largest_gap
 
     @property
     def is_moment(self) -> bool:
-        """Roundings are not looked into."""
+        """False: rounding errors are not analyzed."""
         return False
 
 
@@ -97,9 +97,9 @@ class LossCurve(Curve):
     Parameters
     ----------
     losses : tuple of Loss
-        The losses of both directions, or one that stands for both.
+        The losses of both directions, or one loss for both.
     lost : float
-        Bound of the probability of an infinite loss in either.
+        Bound on the probability of an infinite loss in either direction.
     """
 
     losses: tuple[Loss, ...]
@@ -116,7 +116,7 @@ class LossCurve(Curve):
 
     @property
     def is_moment(self) -> bool:
-        """Roundings are not looked into."""
+        """False: rounding errors are not analyzed."""
         return False
 
 
@@ -126,7 +126,7 @@ def mixed_curve(rate: Fraction, curve: Curve) -> Curve:
 
 
 def poisson_curve(rate: Fraction, curve: Curve, mu: Fraction | None) -> Curve:
-    """Return the curve of a Poisson sample; `mu` is of a Gaussian inner event."""
+    """Return the curve of a Poisson sample, with `mu` of a Gaussian inner event."""
     if rate == 1 or curve == ZERO:
         return curve
     if mu is not None:
@@ -148,7 +148,7 @@ def poisson_curve(rate: Fraction, curve: Curve, mu: Fraction | None) -> Curve:
 def subset_curve(
     rate: Fraction, curve: Curve, mu: Fraction | None, pure: Fraction | None
 ) -> Curve:
-    """Return the curve of a subset of fixed size; `mu` is of a Gaussian inner event."""
+    """Return the curve of a fixed-size subset, with `mu` of a Gaussian inner event."""
     if rate == 1 or curve == ZERO:
         return curve
     if mu is not None:

@@ -1,4 +1,4 @@
-"""Renyi curves of sampled mechanisms: exact for known losses, else proved bounds.
+"""Renyi curves of sampled mechanisms: exact for known losses, or proved bounds.
 
 The proofs and the conditions of each bound are in docs/proofs/rdp.md, sections 3-4.
 """
@@ -31,7 +31,7 @@ class PoissonAtomsCurve(Curve):
     Parameters
     ----------
     losses : tuple of float
-        Values of ln(P/Q); with each value also its opposite.
+        Values of ln(P/Q), including the negative of each value.
     log_masses : tuple of float
         ln Q of each.
     probability : Fraction
@@ -104,7 +104,7 @@ def laplace_atoms(
 
 @dataclass(frozen=True)
 class SampledBoundCurve(Curve):
-    """Base: a bound known at whole orders, and chords of the convex K between them.
+    """Base of bounds at integer orders, with chords of the convex K between them.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ class SampledBoundCurve(Curve):
     rate: Fraction
 
     def log_moment(self, gap: Floats) -> Floats:
-        """Return the chord at order 1 + gap, or the unsampled bound if less."""
+        """Return the smaller of the chord at order 1 + gap and the unsampled bound."""
         plain = self.inner.log_moment(gap)
         result = plain.copy()
         for i, t in enumerate(gap.tolist()):
@@ -148,7 +148,7 @@ class SampledBoundCurve(Curve):
 
     @property
     def search_gap(self) -> float:
-        """Orders are costly here, so the search starts low."""
+        """A low start of the search, because orders are costly here."""
         return min(8.0, self.inner.search_gap)
 
     @property
@@ -177,8 +177,8 @@ def _at_order(curve: SampledBoundCurve, order: int) -> float:
 class PoissonBoundCurve(SampledBoundCurve):
     """Poisson sampling of any mechanism; one record is added or removed.
 
-    For symmetric pairs the binomial sum is exact at whole orders. For others the sum
-    beyond 1 is doubled, which covers addition as well as removal (proofs, 4.1).
+    For symmetric pairs the binomial sum is exact at whole orders. For other pairs the
+    sum beyond 1 is doubled, which covers both addition and removal (proofs, 4.1).
     """
 
     def log_terms(self, powers: Floats, moments: Floats) -> Floats:
@@ -196,7 +196,7 @@ class SubsetCurve(SampledBoundCurve):
     Parameters
     ----------
     pure : Fraction or None
-        Pure epsilon of the mechanism, where it has one.
+        Pure epsilon of the mechanism, if it has one.
     """
 
     pure: Fraction | None = None

@@ -1,9 +1,9 @@
 """The best order of one reading, from few evaluations of a sum of Renyi curves.
 
-Curves cost far more than conversions, and many gaps cost a curve little more than one.
-So the bound is evaluated at a dozen gaps at a time: the least of them is bracketed,
-and a polynomial through a second dozen shows where it is lowest in between. Every order
-is valid, so a poor search costs tightness and nothing else.
+Curves cost far more than conversions, and evaluating a curve at many gaps costs little
+more than at one. So the bound is evaluated at a dozen gaps at a time: the least bound
+is bracketed, and a polynomial through a second dozen gives the minimum in between.
+Every order is valid, so a poor search affects only tightness.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ _DENSE = 1201
 
 @dataclass(frozen=True)
 class Search:
-    """Where a search for the best gap starts and ends, and how it may go.
+    """Start, end and options of a search for the best gap.
 
     Parameters
     ----------
     start : float
-        A gap at which the search may start; it goes on to either side.
+        A gap at which the search may start, in either direction.
     largest : float
         Largest gap for which the bound is finite.
     smooth : bool
@@ -75,7 +75,7 @@ ANYWHERE = Search(1e6, math.inf, True, math.inf)
 
 
 class Best(NamedTuple):
-    """A gap, and the bound that it gives."""
+    """A gap and its bound."""
 
     gap: float
     value: float
@@ -107,7 +107,7 @@ def _slope(moment: Objective, search: Search) -> float:
 
 
 def _least(value: Value, moment: Objective, guess: float, search: Search) -> Best:
-    """Return the best gap; along the gaps the values fall and then rise."""
+    """Return the best gap, for values that fall and then rise along the gaps."""
     top = min(search.largest, _LARGEST_GAP)
     start = min(max(guess, _LEAST_GAP), search.start, top)
     low, high, best = _bracket(value, moment, start, top)
@@ -132,7 +132,7 @@ def _least(value: Value, moment: Objective, guess: float, search: Search) -> Bes
 def _bracket(
     value: Value, moment: Objective, start: float, top: float
 ) -> tuple[float, float, Best]:
-    """Return two gaps with the best one between them, and the best one seen."""
+    """Return two gaps that enclose the best gap, and the best gap seen."""
     best = Best(start, math.inf)
     ratios = np.geomspace(1 / _REACH, _REACH, _POINTS)
     low = high = start
@@ -153,7 +153,7 @@ def _bracket(
 def _best_of(
     value: Value, moment: Objective, gaps: Floats, best: Best
 ) -> tuple[int, Best]:
-    """Return the place of the least value among gaps, and the best one so far."""
+    """Return the place of the least value among gaps, and the best gap so far."""
     values = _values(value, gaps, moment(gaps))
     place = int(values.argmin())
     found = Best(float(gaps[place]), float(values[place]))

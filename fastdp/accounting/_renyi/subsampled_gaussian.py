@@ -5,12 +5,11 @@ and phi the normal density, the removal of a record gives
 
     exp K(t) - 1 = int phi(y) (1 + u) [g(t v) + t g(-v)] dy,   g(x) = e^x - 1 - x,
 
-and its addition int phi(y) [g(-t v) + t g(v)] dy. Both integrands are positive, so a
-sum of them loses nothing, and they are analytic for |Im y| < pi/c, so the trapezoidal
-rule converges geometrically with a known bound. That bound, bounds of both tails and
-the rounding of every term are added: the result is an upper bound of K.
-The proofs, and that removal is never better than addition, are in docs/proofs/rdp.md,
-section 3.
+and its addition int phi(y) [g(-t v) + t g(v)] dy. Both integrands are positive, so
+their sums lose no digits, and both are analytic for |Im y| < pi/c, so the trapezoidal
+rule converges geometrically with a known bound. This bound, bounds on both tails and
+the rounding of every term are added, so the result is an upper bound on K. The proofs,
+and that removal is never better than addition, are in docs/proofs/rdp.md, section 3.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ _LEAST = 1e-300
 
 @dataclass(frozen=True)
 class SampledGaussianCurve(Curve):
-    """Gaussian noise on a sample: gaps of similar size share the nodes of a sum.
+    """Gaussian noise on a sample; gaps of similar size share the nodes of a sum.
 
     Parameters
     ----------
@@ -82,7 +81,7 @@ class SampledGaussianCurve(Curve):
         return result
 
     def _simple(self, gap: Floats, plain: Floats) -> Floats:
-        """Return a bound that needs no sum, from K without sampling."""
+        """Return a bound without a sum, from K without sampling."""
         return plain
 
     @abc.abstractmethod
@@ -91,7 +90,7 @@ class SampledGaussianCurve(Curve):
 
     @property
     def search_gap(self) -> float:
-        """Roughly where sampling no longer helps: q exp(t c^2/2) = 1."""
+        """Roughly the gap from which sampling no longer helps: q exp(t c^2/2) = 1."""
         c, q = float(self.ratio), float(self.rate)
         return (1 - 2 * math.log(q)) / (c * c) + 1
 
@@ -111,7 +110,7 @@ class SubsampledGaussianCurve(SampledGaussianCurve):
     ratio, rate : Fraction
         The same as for `SampledGaussianCurve`.
     addition : bool
-        Whether the second dataset has the record; the other order is the worse.
+        Whether the second dataset has the record; the other order is worse.
     """
 
     addition: bool = False
@@ -277,8 +276,8 @@ def _log_moment(nodes: _Nodes, gap: Floats, addition: bool) -> Floats:
 def _remainders(gap: Floats, w: Floats) -> Floats:
     """Return g(t w), rows for gaps t within a factor of 8, columns for monotone w.
 
-    Columns are near 0 or not as a whole: where they are not, |t w| > 1/16 holds, and
-    exp(x) - 1 - x errs by 32 units at most.
+    A whole column is near 0 or not: if not, |t w| > 1/16 holds, and the error of exp(x)
+    - 1 - x is at most 32 units.
     """
     x = gap[:, None] * w
     size = NEAR / float(gap.max())
@@ -295,7 +294,7 @@ def _remainders(gap: Floats, w: Floats) -> Floats:
 def _omitted(
     nodes: _Nodes, gap: Floats, addition: bool, total: Floats, top: Floats
 ) -> Floats:
-    """Return e^-top times a bound of the discretization error and of both tails."""
+    """Return e^-top times a bound on the discretization error and both tails."""
     c, q, low = nodes.c, nodes.q, nodes.low
     reach, v, log_last = nodes.last
     shrink = np.exp(-top)

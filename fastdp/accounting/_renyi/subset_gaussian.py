@@ -1,14 +1,13 @@
 """Renyi curve of Gaussian noise on a subset of fixed size, one record replaced.
 
-The tight profile of subsets is that of a pair of laws (docs/proofs/amplification.md,
-section 4): where its loss is positive it is that of the removal of a record from a
-Poisson sample, where it is negative that of the addition. With order 1 + t,
+The tight profile of subsets is the profile of a pair of laws
+(docs/proofs/amplification.md, section 4): its positive losses are those of removing a
+record from a Poisson sample, its negative losses those of adding one. With order 1 + t,
 c = sensitivity/sigma, phi the normal density and r(y) = 1 - q + q exp(c y - c^2/2),
 
     exp K(t) - 1 = int over y > c/2 of phi(y) (r^t - 1) (r - r^-t) dy.
 
-The integrand is positive; panels of Gauss and Legendre, with Bernstein's bound of
-their error, sum it.
+The integrand is positive; Gauss-Legendre panels with Bernstein's error bound sum it.
 """
 
 from __future__ import annotations
@@ -85,7 +84,7 @@ def _log_moments(nodes: _Nodes, gap: Floats) -> Floats:
 
 
 def _beyond(nodes: _Nodes, gap: Floats) -> Floats:
-    """Return ln of a bound of the integral beyond the last panel.
+    """Return ln of a bound on the integral beyond the last panel.
 
     phi r^(1 + t) falls there like a normal density around (1 + t) c.
     """
@@ -95,7 +94,7 @@ def _beyond(nodes: _Nodes, gap: Floats) -> Floats:
 
 
 def _panels(nodes: _Nodes, gap: Floats) -> Floats:
-    """Return ln of a bound of the error of all panels.
+    """Return ln of a bound on the error of all panels.
 
     On an ellipse of height b a term is at most e^(b^2/2) phi (r^t + 1) (r + |r|^-t),
     phi and r at its real part, |r| >= 1 - q + q exp(..) cos(c b): largest at samples,

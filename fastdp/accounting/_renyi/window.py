@@ -3,9 +3,9 @@
 exp K(t) of a composition is a moment function E exp(t L), so all its derivatives of
 even order are positive. Its interpolation polynomial on an even number of nodes
 therefore lies above it at every t with an odd number of nodes above t, and below it
-elsewhere. Sums of K at a few nodes, which grow with the composition, so give upper (and
-lower) bounds of K in between, at the cost of one curve's evaluation per new event.
-Proof in docs/proofs/rdp.md, section 6.
+elsewhere. So sums of K at a few nodes, which grow with the composition, give upper (and
+lower) bounds on K in between, at the cost of one curve evaluation per new event. Proof
+in docs/proofs/rdp.md, section 6.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _LARGE_REACH = 6.0
 
 
 class _Rows(NamedTuple):
-    """Matrices that interpolate from values at all nodes, and at all but the ends."""
+    """Matrices that interpolate from all nodes, and from all nodes except the ends."""
 
     whole: Floats  # shape (points, NODES)
     inner: Floats  # shape (points, NODES - 2)
@@ -116,9 +116,9 @@ class Window:
     gaps : ndarray of float64, shape (NODES,)
         Increasing.
     totals : ndarray of float64, shape (NODES,)
-        Sum of K of everything composed, rounded up.
+        Sum of K over the composition, rounded up.
     known : dict of Curve to ndarray
-        K of curves that were met before; windows with the same nodes share it.
+        K of curves seen before, shared by windows with the same nodes.
     """
 
     gaps: Floats
@@ -139,7 +139,7 @@ class Window:
         return Window(self.gaps, self.totals + count * values, self.known)
 
     def place(self, gap: Floats | float) -> Floats:
-        """Return where gaps lie when the nodes lie at Chebyshev places."""
+        """Return the places of gaps if the nodes are at Chebyshev places."""
         low, high = self.gaps[0], self.gaps[-1]
         end = _shape().places[-1]
         return np.asarray((gap - (low + high) / 2) * (2 * end / (high - low)))
@@ -159,7 +159,7 @@ class Window:
 
 
 class _Flat(NamedTuple):
-    """e^K at the nodes, less a linear function: of the size of 1 over the window."""
+    """e^K at the nodes minus a linear function; about 1 over the window."""
 
     start: float
     base: float
@@ -183,7 +183,7 @@ class _Flat(NamedTuple):
         return self.bounds(gap, _shape().rows(window.place(gap)))
 
     def bounds(self, gap: Floats, rows: _Rows) -> tuple[Floats, Floats]:
-        """Return lower and upper bounds of K at gaps, which `rows` belong to."""
+        """Return lower and upper bounds on K at the gaps of `rows`."""
         lower, upper = rows.bounds(self.values, self.error)
         base = self.base + self.slope * (gap - self.start)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -194,7 +194,7 @@ class _Flat(NamedTuple):
 
 
 class Sum(Protocol):
-    """What a reader needs to know of a composition."""
+    """The facts about a composition that a reader needs."""
 
     @property
     def line(self) -> tuple[float, float]:
@@ -206,18 +206,18 @@ class Sum(Protocol):
 
     @property
     def length(self) -> int:
-        """How many entries of the log belong to it."""
+        """Number of entries of the log that belong to the composition."""
 
     @property
     def search(self) -> Search:
-        """Where the best gap may be."""
+        """Search for the best gap."""
 
     def moment(self) -> Objective:
         """Return the sum of K as a function, rounded up."""
 
 
 class _Kept(NamedTuple):
-    """A window, the log that it follows, and how much of it is included."""
+    """A window, the log that it follows, and the number of included entries."""
 
     window: Window
     log: list[tuple[Curve, int]]
@@ -228,12 +228,12 @@ class _Kept(NamedTuple):
 
 
 class WindowReader:
-    """Reads epsilon off a sum that grows between readings.
+    """Reads epsilon from a sum that grows between readings.
 
-    The first reading is a plain search. Later ones keep a window around the best gap
-    and move it along; they fall back on the search when they lose it. If all parts are
-    zero-concentrated, the last gap starts a separate search. Thread-safe: cached values
-    are replaced as a whole, and none of them can make a reading wrong.
+    The first reading is a plain search. Later readings keep and move a window around
+    the best gap; they use the search again if the gap leaves the window. If all parts
+    are zero-concentrated, the last gap starts a separate search. Thread-safe: cached
+    values are replaced as a whole, and none of them can make a reading wrong.
     """
 
     def __init__(self) -> None:
@@ -259,7 +259,7 @@ class WindowReader:
         return self._line.epsilon(rho, xi, log_delta)
 
     def _from_windows(self, state: Sum, log_delta: float) -> float | None:
-        """Return epsilon from the cached window, or from others near it."""
+        """Return epsilon from the cached window, or from a window near it."""
         kept = self._kept
         for _ in range(_TRIES):
             kept = None if kept is None else _caught_up(kept, state)
@@ -275,7 +275,7 @@ class WindowReader:
         return None
 
     def _around(self, gap: float, log_delta: float, state: Sum) -> _Kept | None:
-        """Return an empty window, mostly below the gap: more events move it down.
+        """Return an empty window, mostly below the gap, which falls with more events.
 
         Near the best gap t the loss's variance is about 2 ln(1/delta)/t^2.
         """
@@ -340,7 +340,7 @@ def _read(kept: _Kept, state: Sum, log_delta: float) -> _Reading:
 
 
 def _moved(window: Window, flat: _Flat, gap: float, log_delta: float) -> float:
-    """Return the best gap for the best w0, next to that for w0 = 1."""
+    """Return the best gap for the best w0, close to the best gap for w0 = 1."""
     for width in (2e-2, 2e-3):
         gaps = gap * (1 + width * np.array([-1.0, 0.0, 1.0]))
         gaps = np.clip(gaps, window.gaps[0], window.gaps[-1])
@@ -354,7 +354,7 @@ def _moved(window: Window, flat: _Flat, gap: float, log_delta: float) -> float:
 
 
 def _at_nodes(gaps: Floats, totals: Floats, log_delta: float) -> Floats:
-    """Return epsilon at the nodes for w0 = 1, nearly; a better w0 moves little."""
+    """Return about epsilon at the nodes for w0 = 1; a better w0 changes it little."""
     odds = totals + np.log1p(-np.exp(-totals)) - np.log1p(gaps) - log_delta
     tail = np.exp(-odds)  # softplus and psi to first order in it
     step = (odds + tail) / gaps
