@@ -570,7 +570,7 @@ cdef int _fill_scalar(Sampler sampler, object stream, const fdp_target_t *target
     return _check(status)
 
 
-def fill_one(Sampler sampler, x, stream=None):
+cpdef fill_one(Sampler sampler, x, stream=None):
     """Return x + noise, saturated, as a numpy int64: the fast path for scalars.
 
     `x` is an int in the range of int64, or a numpy int64. The latter avoids Python's
@@ -1026,12 +1026,23 @@ def report_lines(bytes text, size_t start, bytes mechanism, list parts, cnp.ndar
     return count, read, lines
 
 
-def walsh_hadamard(cnp.ndarray a):
-    """Transform an int64 array whose length is a power of two, in place."""
-    cdef int64_t *data = <int64_t *> cnp.PyArray_DATA(a)
-    cdef size_t n = cnp.PyArray_SIZE(a)
+def hadamard_supporters(cnp.ndarray tally, cnp.npy_intp categories):
+    """Return the number of reports in the half of each category, as int64.
+
+    `tally` has the int64 number of reports of each position, a power of two of them
+    above the number of categories. Position 0 of its transform is the number of all
+    reports; v + 1 is the number in the half of v minus the number outside.
+    """
+    cdef cnp.ndarray signed = cnp.PyArray_Copy(tally)
+    cdef cnp.ndarray out = cnp.PyArray_EMPTY(1, &categories, cnp.NPY_INT64, 0)
+    cdef int64_t *a = <int64_t *> cnp.PyArray_DATA(signed)
+    cdef int64_t *half = <int64_t *> cnp.PyArray_DATA(out)
+    cdef cnp.npy_intp v
     with nogil:
-        fdp_walsh_hadamard(n, data)
+        fdp_walsh_hadamard(cnp.PyArray_SIZE(signed), a)
+        for v in range(categories):
+            half[v] = (a[0] + a[v + 1]) >> 1
+    return out
 
 
 def estimate_counts(cnp.ndarray supporters, int64_t whole, double rest, double users,

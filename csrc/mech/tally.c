@@ -8,7 +8,6 @@
  *
  * Timing class T0: everyone may see a report.
  */
-#include <math.h>
 #include <string.h>
 
 #include "../base/config.h"
@@ -121,7 +120,7 @@ static void count_small(size_t n, const void *report, fdp_dtype_t type, uint32_t
     default: COUNT_SMALL(uint32_t); break;
     }
     for (size_t v = 0; v < k; v++) {
-        count[v] += (int64_t)table[0][v] + table[1][v] + table[2][v] + table[3][v];
+        count[v] += table[0][v] + table[1][v] + table[2][v] + table[3][v]; /* at most n */
     }
 }
 
@@ -244,26 +243,8 @@ void fdp_walsh_hadamard(size_t n, int64_t *a)
 
 /* ---- estimates ------------------------------------------------------------ */
 
-#define PART 64 /* categories whose errors are worked on together */
-
 void fdp_estimate_counts(size_t n, const int64_t *supporters, const fdp_unbiased_t *law,
-                         double *restrict count, double *restrict error)
+                         double *count, double *error)
 {
-    const fdp_unbiased_t l = *law; /* no store changes it: the loops become vectors */
-    double spread[PART];
-    for (size_t i = 0; i < n; i += PART) {
-        const size_t part = n - i < PART ? n - i : PART;
-        for (size_t j = i; j < i + part; j++) {
-            count[j] = ((double)(supporters[j] - l.whole) - l.rest) / l.scale;
-        }
-        for (size_t j = 0; j < part; j++) {
-            const double some = count[i + j] > 0 ? count[i + j] : 0;
-            const double own = some < l.users ? some : l.users;
-            spread[j] = own * l.own;
-            error[i + j] = (l.users - own) * l.cross;
-        }
-        for (size_t j = 0; j < part; j++) { /* apart, so that no product is fused */
-            error[i + j] = sqrt(error[i + j] + spread[j]) / l.scale;
-        }
-    }
+    fdp_kernels()->estimate(law, supporters, count, error, n);
 }

@@ -131,6 +131,10 @@ typedef struct {
     void (*seeded4)(const fdp_seeded_t user[4], const uint64_t *x, int64_t *count,
                     size_t n);
 
+    /* Counts without bias, and their standard errors: see fdp_estimate_counts. */
+    void (*estimate)(const fdp_unbiased_t *law, const int64_t *supporters, double *count,
+                     double *error, size_t n);
+
     /* out = mass (e^x - 1), x <= 0: gather.c. */
     void (*fall)(const double *x, const double *mass, double *out, size_t n);
 

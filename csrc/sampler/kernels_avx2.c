@@ -3,6 +3,7 @@
 
 #if FDP_X86_64
 #include <immintrin.h>
+#include <math.h>
 
 #include "../base/choose.h"
 #include "../base/wipe.h"

@@ -28,6 +28,7 @@ const fdp_kernels_t FDP_BYTE(kernels) = {
     .butterflies = FDP_K(butterflies),
     .sketch_row = FDP_K(sketch_row),
     .seeded4 = FDP_K(seeded4),
+    .estimate = FDP_K(estimate),
     .fall = FDP_K(fall),
     .rows_measure = FDP_K(rows_measure),
     .rows_round = FDP_K(rows_round),

@@ -22,27 +22,15 @@ EPSILON = 1
 #: Number of choices of the top-k line.
 _TOP = 10
 
-#: Number of candidates of one timing: a single short selection right after numpy's
-#: would be timed with numpy's code and numbers in the caches.
-_LONG = 10**6
-
 
 def cases(size: int) -> Iterator[Case]:
     """Yield the lines of the table, with at most `size` candidates in all."""
     generator = np.random.Generator(np.random.PCG64())
     for n in (min(size, 10**4), min(size, 10**6)):
         name = f"n={n:.0e}".replace("e+0", "e")
-        loops = max(1, min(size, _LONG) // n)
         ways = _ways(_scores((n,), generator), generator)
         for title, (ours, theirs, best) in ways.items():
-            yield Case(
-                f"{title}, {name}",
-                n,
-                _again(ours, loops),
-                _again(theirs, loops),
-                loops=loops,
-                best=_again(best, loops),
-            )
+            yield Case(f"{title}, {name}", n, ours, theirs, best=best)
     rows = _scores((max(1, size // 100), 100), generator)
     yield Case(
         f"ExponentialMechanism, {len(rows)} rows of 100",
@@ -121,15 +109,6 @@ def top_case(scores: Array, generator: np.random.Generator) -> Case:
         rounded,
         best=_numpy_best.raced(scores, EPSILON / 2, k),
     )
-
-
-def _again(call: Call, loops: int) -> Call:
-    def repeated() -> object:
-        for _ in range(loops - 1):
-            call()
-        return call()
-
-    return repeated
 
 
 def _scores(shape: tuple[int, ...], generator: np.random.Generator) -> Array:

@@ -16,6 +16,10 @@ Array = npt.NDArray[Any]
 Call = Callable[[], object]
 
 
+#: Repeat a shorter call within one timing until it takes so many seconds: reading the
+#: clock takes half a microsecond.
+_LEAST = 1e-4
+
 #: State a ratio only if there are this many repetitions and their middle half is within
 #: this factor; a larger spread only shows how busy the machine was.
 FEWEST, SPREAD = 5, 1.5
@@ -144,21 +148,34 @@ def timings(calls: tuple[Call, ...], repetitions: int) -> npt.NDArray[np.float64
     It is processor time: the time of other programs does not count, though their use of
     caches and memory bandwidth does.
 
-    Each call runs once before the clock starts, so that pages, tables and the
-    processor's clock are warm. The garbage collector is off during the timing.
+    Each call runs before the clock starts, so that pages, tables and the processor's
+    clock are warm. The garbage collector is off during the timing.
     """
     seconds = np.empty((len(calls), repetitions))
-    for call in calls:
-        call()
+    loops = [_loops(call) for call in calls]
     was_enabled = gc.isenabled()
     gc.disable()
     try:
         for repetition in range(repetitions):
             for index, call in enumerate(calls):
                 start = time.process_time()
-                call()
-                seconds[index, repetition] = time.process_time() - start
+                for _ in range(loops[index]):
+                    call()
+                taken = time.process_time() - start
+                seconds[index, repetition] = taken / loops[index]
     finally:
         if was_enabled:
             gc.enable()
     return seconds
+
+
+def _loops(call: Call) -> int:
+    """Run the call, and return how many times it runs in one timing."""
+    taken = 0.0
+    for _ in range(2):  # a first call is slow
+        start = time.process_time()
+        call()
+        taken = time.process_time() - start
+        if taken > 100 * _LEAST:
+            break
+    return max(1, int(_LEAST / max(taken, 1e-7)))

@@ -386,28 +386,45 @@ def test_hadamard_halves_are_covered_evenly() -> None:
             assert (np.bincount(out, minlength=size) == 2 * half).all()
 
 
+def transformed(a: np.ndarray) -> np.ndarray:
+    """Return the transform: its first entry is the sum of all, whose halves we have."""
+    halves = _core.hadamard_supporters(a, a.size - 1)
+    return np.concatenate(([a.sum()], 2 * halves - a.sum()))
+
+
 @pytest.mark.usefixtures("level")
 @pytest.mark.parametrize("bits", range(12))
 def test_transform_is_the_sum_of_the_definition(bits: int) -> None:
     rng = np.random.default_rng(bits)
     limit = 2**62 >> bits
     a = rng.integers(-limit, limit, 2**bits)
-    got = a.copy()
-    _core.walsh_hadamard(got)
-    assert (got == hadamard.transform(a)).all()
+    assert (transformed(a) == hadamard.transform(a)).all()
 
 
 @pytest.mark.usefixtures("level")
 @pytest.mark.parametrize("bits", [12, 13, 14, 15, 17, 20])
 def test_transform_twice_is_a_multiple(bits: int) -> None:
     a = np.random.default_rng(bits).integers(-1000, 1000, size=2**bits)
-    got = a.copy()
-    _core.walsh_hadamard(got)
-    assert got[0] == a.sum()
+    got = transformed(a)
     odd = hadamard.parity(np.arange(a.size) & (a.size - 3))
     assert got[a.size - 3] == a[odd == 0].sum() - a[odd == 1].sum()
-    _core.walsh_hadamard(got)
-    assert (got == a << bits).all()
+    assert (transformed(got) == a << bits).all()
+
+
+@pytest.mark.usefixtures("level")
+@pytest.mark.parametrize("n", [1, 7, 64, 65, 1024])
+def test_estimates_are_the_formula_in_doubles(n: int) -> None:
+    rng = np.random.default_rng(n)
+    supporters, users = rng.integers(0, 10**6, n), 10**6 - 1.0
+    whole, rest, scale, own, cross = 250_001, 0.7, 0.3, 0.21, 0.19
+    counts, errors = _core.estimate_counts(
+        supporters, whole, rest, users, (scale, own, cross)
+    )
+    expected = ((supporters - whole).astype(float) - rest) / scale
+    held = np.clip(expected, 0, users)
+    spread = np.sqrt((users - held) * cross + held * own) / scale
+    assert counts.tobytes() == expected.tobytes()
+    assert errors.tobytes() == spread.tobytes()
 
 
 # --- tallies ------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import json
 import time
 
@@ -37,14 +38,16 @@ def test_calls_are_warmed_up_and_timed_in_turn() -> None:
             pass
 
     seconds = _timings.timings((first, lambda: order.append("b")), 3)
-    assert order == list("ab" * 4)
-    assert collecting == [True, False, False, False]
+    # A brief call is repeated within a timing.
+    assert [name for name, _ in itertools.groupby(order)] == list("ab" * 4)
+    assert collecting == [True, True, False, False, False]
+    assert len(order) > 20
     assert gc.isenabled()
     assert seconds.shape == (2, 3)
     assert np.all(seconds[0] > 0.0019)
     assert seconds[1].min() < seconds[0].min()  # one may have been held up
-    asleep = _timings.timings((lambda: time.sleep(0.05),), 3)
-    assert asleep.min() < 0.02
+    asleep = _timings.timings((lambda: time.sleep(0.02),), 3)
+    assert asleep.min() < 0.01
 
 
 def test_figures_are_medians_of_interleaved_pairs(

@@ -12,6 +12,7 @@ import numpy as np
 
 from fastdp import _arrays, _validate
 from fastdp._doorway import is_data
+from fastdp._validate import ONE
 from fastdp.accounting.events._base import unwrapped, wrapped
 from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.mechanisms._base import Mechanism
@@ -31,6 +32,9 @@ USERS = 8192
 
 #: Version of the pickled state.
 VERSION = 1
+
+#: Tally of an aggregator that has counted nothing: a long one takes time to fill.
+_NOTHING: _Array = np.zeros(0, np.int64)
 
 
 class LocalMechanism(Mechanism, Generic[Estimate]):
@@ -277,7 +281,7 @@ class Aggregator(Generic[Estimate]):
 
     def __init__(self, mechanism: LocalMechanism[Estimate]) -> None:
         self._mechanism = mechanism
-        self._tally: _Array = np.zeros(mechanism._tally_size, np.int64)
+        self._tally = _NOTHING
         self._users = 0
 
     @property
@@ -321,12 +325,12 @@ class Aggregator(Generic[Estimate]):
         DTypeError, ParameterError
             The reports have a wrong dtype or shape.
         """
-        workers = _validate.integer("workers", workers, 1)
+        if workers is not ONE:
+            workers = _validate.integer("workers", workers, 1)
         tally, users = self._mechanism._tally(reports, workers, packed, count)
-        if self._users:
-            self._tally += tally
-        else:  # nothing is counted yet, and nobody else holds this tally
-            self._tally = tally
+        if self._tally.size:
+            tally += self._tally
+        self._tally = tally
         self._users += users
         return self
 
@@ -352,13 +356,19 @@ class Aggregator(Generic[Estimate]):
                 f"other must count reports of {self._mechanism!r}, "
                 f"got {other._mechanism!r}"
             )
-        self._tally += other._tally
+        if other._tally.size:
+            self._tally = self._total() + other._tally
         self._users += other._users
         return self
 
     def estimate(self) -> Estimate:
         """Return the estimate from all reports so far."""
-        return self._mechanism._estimate(self._tally, self._users)
+        return self._mechanism._estimate(self._total(), self._users)
+
+    def _total(self) -> _Array:
+        if self._tally.size:
+            return self._tally
+        return np.zeros(self._mechanism._tally_size, np.int64)
 
     def __add__(self, other: Aggregator[Estimate]) -> Aggregator[Estimate]:
         if not isinstance(other, Aggregator):
@@ -374,7 +384,7 @@ class Aggregator(Generic[Estimate]):
         return f"<Aggregator of {self._mechanism!r}: {self._users} users>"
 
     def _state(self) -> tuple[LocalMechanism[Estimate], int, bytes]:
-        return self._mechanism, self._users, self._tally.astype("<i8").tobytes()
+        return self._mechanism, self._users, self._total().astype("<i8").tobytes()
 
     def __reduce__(self) -> tuple[Callable[..., Aggregator[Any]], tuple[Any, ...]]:
         return _restore, (VERSION, *self._state())
@@ -388,12 +398,11 @@ def _restore(
         raise ParameterError(
             f"version of the aggregator's state must be {VERSION}, got {version!r}"
         )
-    result = Aggregator(mechanism)
-    if len(tally) != 8 * result._tally.size:
+    result, size = Aggregator(mechanism), 8 * mechanism._tally_size
+    if len(tally) != size:
         raise ParameterError(
-            f"tally of the aggregator's state must have {8 * result._tally.size} "
-            f"bytes, got {len(tally)}"
+            f"tally of the aggregator's state must have {size} bytes, got {len(tally)}"
         )
-    result._tally += np.frombuffer(tally, "<i8")
+    result._tally = np.frombuffer(tally, "<i8").astype(np.int64)
     result._users = users
     return result

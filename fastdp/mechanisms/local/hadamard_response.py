@@ -138,11 +138,4 @@ class HadamardResponse(FrequencyOracle):
         _core.histogram(reports, tally)
 
     def _supporters(self, tally: _Array) -> _Array:
-        signed = tally.copy()
-        _core.walsh_hadamard(signed)
-        # signed[0] is the number of reports in range; signed[v + 1] is the number in
-        # v's half minus the number outside.
-        supporters: _Array = signed[1 : self.categories + 1]
-        supporters += signed[0]
-        supporters >>= 1
-        return supporters
+        return _core.hadamard_supporters(tally, self.categories)

@@ -13,7 +13,7 @@ from fastdp._stream import Stream
 from fastdp._validate import Real
 from fastdp.accounting.events import RandomizedResponseEvent
 from fastdp.mechanisms.local import _probabilities
-from fastdp.mechanisms.local._base import MOST_CATEGORIES, FrequencyOracle, scratch
+from fastdp.mechanisms.local._base import MOST_CATEGORIES, FrequencyOracle
 from fastdp.mechanisms.local._mechanism import USERS
 from fastdp.mechanisms.local.categories import (
     Categories,
@@ -170,14 +170,17 @@ class SubsetSelection(FrequencyOracle):
         self, x: _Array, reports: _Array, stream: Stream | None, workers: int
     ) -> None:
         def part(start: int, stop: int, chunk: int) -> None:
-            with scratch(min(USERS, stop - start), np.uint32) as (labels,):
+            labels = np.zeros(min(USERS, stop - start), np.uint32)
+            law = self._p, self._domain.count, self._size
+            try:
                 for low in range(start, stop, USERS):
                     high = min(low + USERS, stop)
                     named = labels[: high - low]
                     self._relabel(call, x[low:high], named, low)
                     first = low // _core.SUBSETS_CHUNK
-                    law = self._p, self.categories, self._size
                     _core.fill_subsets(call, *law, named, reports[low:high], first)
+            finally:
+                _core.zero(labels)
 
         with _core.Call(stream, reports) as call:
             _arrays.in_parallel(part, len(x), USERS, workers)
