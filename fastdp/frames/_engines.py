@@ -112,6 +112,10 @@ class Engine:
         """Return the columns whose cells may have any length."""
         return frozenset(n for n in names if self.types[n].startswith(_TEXT[:2]))
 
+    def integers(self, names: Sequence[str]) -> frozenset[str]:
+        """Return the columns whose type holds integers alone."""
+        return frozenset(n for n in names if self.types[n] in (*_INTEGERS, "HUGEINT"))
+
     def is_encoded(self, name: str) -> bool:
         """Return whether a column must be compared as text because of its encoding."""
         return self.types[name].startswith(("ENUM", "UUID", NULLS))

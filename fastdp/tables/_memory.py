@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -25,6 +26,9 @@ _Array = np.ndarray[Any, Any]
 #: drops trailing zeros of bytes.
 _END = b"\x01"
 _KINDS: dict[type, bytes] = {int: b"i", float: b"f", bytes: b"b", str: b"s"}
+
+#: Types of integers, as numpy, pandas, polars and Arrow call them.
+_INTEGER = re.compile(r"u?int(8|16|32|64)\b", re.IGNORECASE)
 
 #: Ignore integer keys with more bits than this.
 _BITS = 3000
@@ -113,6 +117,14 @@ class Memory(Engine):
     def texts(self, names: Sequence[str]) -> frozenset[str]:
         """Return the columns whose long texts are left out: none."""
         return frozenset()
+
+    def integers(self, names: Sequence[str]) -> frozenset[str]:
+        """Return the columns whose type holds integers alone; a list has no type."""
+        columns = {name: self._source[name] for name in names}
+        types = {
+            n: getattr(x, "dtype", getattr(x, "type", "")) for n, x in columns.items()
+        }
+        return frozenset(n for n, x in types.items() if _INTEGER.match(str(x)))
 
     def keys_of(self, keys: Any) -> Any:
         """Return public groups in the form of `list_keys`."""
@@ -225,6 +237,12 @@ class Memory(Engine):
         m = moments_of(self._plan._noise, (low, high), listed, 1)
         rows = m.accumulator().add(values, by=group)._rows()[:, :groups]
         return {f"n{i}": rows[0] >> recipe.bits, f"s{i}": rows[1], f"q{i}": rows[2]}
+
+
+def has_integers(column: Any) -> bool:
+    """Tell by the type of a column whether it holds integers alone."""
+    type_ = getattr(column, "dtype", getattr(column, "type", ""))
+    return _INTEGER.match(str(type_)) is not None
 
 
 # ---- keys --------------------------------------------------------------------------

@@ -190,7 +190,10 @@ class Plan(Choices):
         The guarantee is `event()`, for the plan's unit. Timing class T0.
         """
         charge = _run.charge_of(ledger, label, budgets, stream)
-        return _run.release(self, source, charge, memory, progress, stream)
+        (found,) = _run.release(
+            {"": self}, {"": source}, charge, memory, progress, stream
+        ).values()
+        return found
 
     def check(self, source: Any, *, memory: str | None = None) -> Check:
         """Return what the plan leaves out of some records. NOT PRIVATE.

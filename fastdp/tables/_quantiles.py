@@ -249,7 +249,10 @@ def weights_of(tree: Tree, edge: int, q: float) -> list[_Array]:
 
 
 class Trees:
-    """The released trees of a column, one for each group."""
+    """The released trees of a column, one for each group.
+
+    `whole`: all values are integers, and so are their quantiles if the bounds are.
+    """
 
     def __init__(
         self,
@@ -258,8 +261,12 @@ class Trees:
         bounds: tuple[float, float],
         asked: Sequence[Fraction],
         noisy: _Array,
+        *,
+        whole: bool = False,
     ) -> None:
         self._tree, self._law = tree, law
+        exact = all(end == round(end) and abs(end) < 2**53 for end in bounds)
+        self._whole = whole and exact
         self._bounds, self._asked = bounds, asked
         self._edges = edges_of(bounds, tree.leaves)
         leaves = [
@@ -276,9 +283,15 @@ class Trees:
         It is the point where D crosses 0, found in steps that shrink, with linear
         interpolation within a cell.
         """
+        found, empty = self._points(q), np.rint(self._sums[:, -1]) < 1
+        if self._whole and not empty.any():
+            return found.astype(np.int64)
+        return np.where(empty, math.nan, found)
+
+    def _points(self, q: Fraction) -> _Array:
         lower = [self._crossings(p) for p in self._asked if p <= q]
         found: _Array = np.maximum.reduce(lower)
-        return np.where(np.rint(self._sums[:, -1]) < 1, math.nan, found)
+        return np.rint(found) if self._whole else found
 
     def _crossings(self, q: Fraction) -> _Array:
         found = []
@@ -299,7 +312,13 @@ class Trees:
             [self._sure_ends(rank, noisy, (1 - level) / 2) for noisy in self._noisy(q)],
             np.int64,
         ).reshape(-1, 2)
-        return self._edges[0][ends[:, 0]], self._edges[1][ends[:, 1]]
+        low, high = self._edges[0][ends[:, 0]], self._edges[1][ends[:, 1]]
+        if not self._whole:
+            return low, high
+        # No integer that can be the quantile is left out; the value stays inside.
+        value = self._points(q)
+        low, high = np.minimum(np.ceil(low), value), np.maximum(np.floor(high), value)
+        return low.astype(np.int64), high.astype(np.int64)
 
     def known(self, _: Fraction) -> float:
         """Return the width of the interval that was known before the release."""

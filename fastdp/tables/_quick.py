@@ -17,7 +17,7 @@ from fastdp.frames import _tables
 from fastdp.ledger import Ledger
 from fastdp.mechanisms._keys import presence
 from fastdp.tables import _run
-from fastdp.tables._memory import Memory
+from fastdp.tables._memory import Memory, has_integers
 from fastdp.tables._parameters import is_column, spelled
 from fastdp.tables._plan import Plan
 from fastdp.tables._release import Release
@@ -448,7 +448,8 @@ def _released(
     one_index(x=x, **{said[name]: column for name, column in source.items()})
     there, source[name] = _present(x, plan)
     columns = Memory(plan, source, there, said, stream)
-    return _run.release(plan, columns, charge, None, None, stream, level)
+    found = _run.release({"": plan}, {"": columns}, charge, None, None, stream, level)
+    return found[""]
 
 
 def _by(by: Any) -> dict[str, Any]:
@@ -482,5 +483,6 @@ def _present(x: Any, plan: Plan) -> tuple[Any, Any]:
     there = ~np.isnan(values)
     for edges in plan._edges.values():
         there &= (values >= edges[0]) & (values <= edges[-1])
-    # Keep a pandas column as it is: the result is then a pandas frame.
-    return there, x if _tables.is_of(x, "pandas", "Series") else values
+    # Keep a column whose type decides on that of the result.
+    typed = _tables.is_of(x, "pandas", "Series") or has_integers(x)
+    return there, x if typed else values

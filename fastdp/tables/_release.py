@@ -36,6 +36,7 @@ class Release:
         *,
         like: Any,
         level: float,
+        integers: frozenset[str],
         replayed: bool,
         receipts_json: str | None,
     ) -> None:
@@ -51,6 +52,7 @@ class Release:
                 plan._bounds[name],
                 asked,
                 self._noisy[f"t{j}"],
+                whole=name in integers,
             )
             for j, (name, asked) in enumerate(plan._quantiles.items())
         }
@@ -431,11 +433,14 @@ class Release:
         wide: dict[str, _Array] = {}
         for column in self._plan.columns:
             value = self.values(column)
-            whole = value.dtype.kind == "i"
+            whole = value.dtype.kind == "i" and column not in self._plan._targets
             shown[column] = np.maximum(value, 0) if whole else value
             if whole and self._whole(column) is None:
                 continue
             low, high = self.interval(column, level)
+            if value.dtype != low.dtype:  # integers, with nulls
+                held = np.nan_to_num(value).astype(np.int64)
+                shown[column] = np.ma.array(held, mask=np.isnan(value))
             shown[f"{column}_low"], shown[f"{column}_high"] = low, high
             if not whole:
                 found, what = self._found(column)

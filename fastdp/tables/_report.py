@@ -148,7 +148,7 @@ class Report:
         The guarantee is `event()`, for the tables' unit. Timing class T0.
         """
         charge = _run.charge_of(ledger, label, budgets, stream)
-        return _run.release_together(
+        return _run.release(
             self._tables, self._sources(source), charge, memory, progress, stream
         )
 

@@ -1,4 +1,4 @@
-"""From a plan and its records to a release: one group-by, one charge, one draw."""
+"""From plans and records to releases: a group-by for each, one charge, one draw."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fastdp.frames._engines import Engine
 from fastdp.frames._recipe import MOST, Recipe
 from fastdp.frames._release import check_ledger
 from fastdp.frames._spark import Spark
-from fastdp.ledger import Answer, Ledger, _shown, _terms
+from fastdp.ledger import Ledger, _shown, _terms
 from fastdp.ledger._terms import check_names
 from fastdp.tables import _memory
 from fastdp.tables._choices import Choices
@@ -55,96 +55,90 @@ def charge_of(
 
 
 def release(
-    plan: Choices,
-    source: Any,
-    charge: Charge | None,
-    memory: str | None,
-    progress: Callable[[float], object] | None,
-    stream: Stream | None,
-    level: float = 0.95,
-) -> Release:
-    """Return the table: the ledger's stored answer, or a new one that is charged."""
-    answer, stored = None, False
-    source = _in_memory(plan, source, stream)
-    if charge is not None:
-        ledger, label, budgets = charge
-        about: Any = {"label": label, "budgets": check_names("budgets", budgets)}
-        stored = _require_covered(ledger, **about, plans=[plan])
-    salt = _salt(None if charge is None else charge[1], stream)
-    with engine_of(plan, source, memory, progress) as engine:
-        recipe = plan._recipe(engine)
-        if stored:
-            totals = _no_totals(plan, engine, recipe, salt)
-            asked = _asked(plan, totals, recipe, _MOST_ROWS)
-            answer = ledger._stored_table(_shown.asked(**asked, **about)[0])
-        if answer is None:
-            totals = Totals(plan, engine.exact(recipe, salt, progress))
-    if charge is None:
-        return _released(plan, source, totals.drawn(stream), level=level)
-    if answer is None:
-        asked = _asked(plan, totals, recipe, _MOST_ROWS)
-        answer = ledger.table(**asked, **about, unit=plan.unit.name)
-    return _released(plan, source, totals.read(answer.value), answer, level=level)
-
-
-def release_together(
     plans: Mapping[str, Choices],
     sources: Mapping[str, Any],
     charge: Charge | None,
     memory: str | None,
     progress: Callable[[float], object] | None,
     stream: Stream | None,
+    level: float = 0.95,
 ) -> dict[str, Release]:
-    """Return several tables for one charge; draw no noise before all sums exist."""
-    answer, stored = None, False
+    """Return tables for one charge: stored answers, or new ones.
+
+    No noise is drawn before all sums exist. A plan alone has the name "".
+    """
+    answer, stored, alone = None, False, list(plans) == [""]
     sources = {n: _in_memory(p, sources[n], stream) for n, p in plans.items()}
     if charge is not None:
-        ledger, label, budgets = charge
-        budgets = check_names("budgets", budgets)
+        ledger, label, listed = charge
+        budgets = check_names("budgets", listed)
         stored = _require_covered(ledger, label, budgets, list(plans.values()))
     salt = _salt(None if charge is None else charge[1], stream)
-    most = _MOST_ROWS // len(plans)
+    integers: dict[str, frozenset[str]] = {}
 
-    def gathered(*, nothing: bool = False) -> tuple[dict[str, Totals], dict[str, Any]]:
-        """Return totals (of no records if `nothing`) and ledger arguments by table."""
+    def gathered(*, nothing: bool = False) -> tuple[dict[str, Totals], Any]:
+        """Return totals, and a ledger's terms and draw; `nothing`: of no records."""
         found, asked = {}, {}
         for done, (name, plan) in enumerate(plans.items()):
-            told = None if nothing else _share_of(progress, done, len(plans))
+            told = _share_of(progress, done, len(plans))
             with engine_of(plan, sources[name], memory, told) as engine:
                 try:
                     recipe = plan._recipe(engine)
                 except (ParameterError, DTypeError) as error:
-                    raise type(error)(f"tables {name!r}: {error}") from None
+                    where = "" if alone else f"tables {name!r}: "
+                    raise type(error)(f"{where}{error}") from None
+                integers[name] = engine.integers(list(plan._quantiles))
                 if nothing:
                     found[name] = _no_totals(plan, engine, recipe, salt)
                 else:
                     found[name] = Totals(plan, engine.exact(recipe, salt, told))
-            asked[name] = _asked(plan, found[name], recipe, most)
-        return found, asked
+            if charge is not None:
+                most = _MOST_ROWS // len(plans)
+                asked[name] = _asked(plan, found[name], recipe, most)
+        if charge is None:
+            return found, None
+        if alone:
+            return found, _shown.asked(**asked[""], label=label, budgets=budgets)
+        return found, _shown.asked_together(asked, label, budgets)
 
     if stored:
-        totals, asked = gathered(nothing=True)
-        wanted, _ = _shown.asked_together(asked, label, budgets)
+        totals, (wanted, _) = gathered(nothing=True)
         answer = ledger._stored_table(wanted)
     if answer is None:
-        totals, asked = gathered()
+        totals, terms = gathered()
     if charge is None:
         tables = {name: one.drawn(stream) for name, one in totals.items()}
     else:
         if answer is None:
+            wanted, draw = terms
             unit = next(iter(plans.values())).unit.name
-            wanted, draw = _shown.asked_together(asked, label, budgets)
             answer = ledger._drawn(wanted.per(unit), draw, _terms.unpacked_table)
-        own = {
-            name: {
-                column.removeprefix(f"{name}/"): values
+        tables = {}
+        for name, one in totals.items():
+            prefix = "" if alone else f"{name}/"
+            own = {
+                column.removeprefix(prefix): values
                 for column, values in answer.value.items()
-                if column.startswith(f"{name}/")
+                if column.startswith(prefix)
             }
-            for name in plans
-        }
-        tables = {name: totals[name].read(own[name]) for name in plans}
-    return {n: _released(p, sources[n], tables[n], answer) for n, p in plans.items()}
+            tables[name] = one.read(own)
+    return {
+        name: Release(
+            plan,
+            *tables[name],
+            like=like_of(sources[name]),
+            level=level,
+            integers=integers[name],
+            replayed=answer is not None and answer.replayed,
+            receipts_json=None if answer is None else answer.receipts_json,
+        )
+        for name, plan in plans.items()
+    }
+
+
+def like_of(source: Any) -> Any:
+    """Return what the kind of the result is taken from; it holds no record."""
+    return source.like if isinstance(source, Memory) else _kinds.none_of(source)
 
 
 def _require_covered(
@@ -169,26 +163,6 @@ def _no_totals(plan: Choices, engine: Engine, recipe: Recipe, salt: str) -> Tota
     """Return totals of no records: a stored answer's terms depend only on types."""
     none = replace(recipe, source=engine.empty(_read(plan)))
     return Totals(plan, engine.exact(none, salt, None))
-
-
-def _released(
-    plan: Choices,
-    source: Any,
-    table: tuple[dict[str, Any], list[_Array]],
-    answer: Answer | None = None,
-    level: float = 0.95,
-) -> Release:
-    """Return the release of groups and their noisy totals."""
-    shown, noisy = table
-    return Release(
-        plan,
-        shown,
-        noisy,
-        like=source.like if isinstance(source, Memory) else _kinds.none_of(source),
-        level=level,
-        replayed=answer is not None and answer.replayed,
-        receipts_json=None if answer is None else answer.receipts_json,
-    )
 
 
 def _in_memory(plan: Choices, source: Any, stream: Stream | None) -> Any:

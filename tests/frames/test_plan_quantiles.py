@@ -287,3 +287,69 @@ def test_a_ledger_keeps_the_answer(tmp_path: Any) -> None:
 def test_what_is_refused(words: Any, error: Any, message: str) -> None:
     with pytest.raises(error, match=message):
         plan_of(**words)
+
+
+# ---- integers ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["numpy", "Arrow", "pandas", "polars", "Series"])
+def test_quantiles_of_integers_are_integers(kind: str) -> None:
+    pandas = pytest.importorskip("pandas")
+    polars = pytest.importorskip("polars")
+    x, g = np.array([31, 31, 27, 62] * 500), ["a"] * 2000
+    frame = pandas.DataFrame({"g": g, "x": x})
+    source = {
+        "numpy": {"g": g, "x": x},
+        "Arrow": pa.table(frame),
+        "pandas": frame,
+        "polars": polars.from_pandas(frame),
+        "Series": {"g": frame.g, "x": frame.x.astype("Int64")},
+    }[kind]
+    words = {"by": "g", "keys": ["a", "b"], "bounds": {"x": (0, 120)}, "epsilon": 1}
+    plan = fastdp.Plan(unit="row", quantiles={"x": [0.25, 0.5]}, **words)
+    ends = [f"x_{q}{end}" for q in ("q25", "median") for end in ("_low", "_high")]
+    for _ in range(5):  # the noisy number of records in group b is below 1, or not
+        found = plan.release(source).table()
+        for name in ends:
+            column = found[name]
+            kept = column if isinstance(column, np.ndarray) else column.to_numpy()
+            assert kept.dtype == np.int64, name
+        shown = np.ma.array(np.asarray(found["x_median"], float))[0]
+        assert shown == int(shown)
+        assert found["x_median_low"][0] in (pa.scalar(31), 31)
+    # A list has no type, and bounds that are no integers are possible quantiles.
+    lists = plan.release({"g": g, "x": x.tolist()})
+    assert lists.interval("x_median")[0].dtype == np.float64
+    odd = fastdp.median(x, bounds=(0.5, 120), unit="row", epsilon=1)
+    assert odd.interval("x_median")[0].dtype == np.float64
+
+
+def test_rounding_leaves_no_integer_out() -> None:
+    tree = _quantiles.tree_of(100, gaussian=False)
+    law = DiscreteLaplace(9, sensitivity=1)
+    counts = np.bincount([3] * 40 + [70] * 41, minlength=100)[None, :]
+    nodes = _quantiles.nodes_of(tree, np.repeat(counts, 50, axis=0))
+    noisy = nodes + law.release(np.zeros_like(nodes), stream=FixedStream(bytes(32)))
+    for bounds in ((0.0, 30.0), (-7.0, 1e4)):
+        made = [
+            _quantiles.Trees(tree, law, bounds, [HALF], noisy, whole=whole)
+            for whole in (False, True)
+        ]
+        (low, high), (first, last) = (t.interval(HALF, 0.9) for t in made)
+        value = made[1]._points(HALF)
+        assert (first <= value).all()
+        assert (value <= last).all()
+        assert (first - 1 < low).all()
+        assert (high < last + 1).all()
+        assert len(np.unique(first)) > 1
+
+
+def test_integers_come_back_from_a_ledger(tmp_path: Any) -> None:
+    ledger = fastdp.ledger.create(tmp_path / "own.db")
+    ledger.add_budget("all", fastdp.accounting.PureFilter(2), unit="row")
+    charge = {"ledger": ledger, "label": "a", "budgets": "all"}
+    words = {"bounds": (0, 9), "unit": "row", "epsilon": 1, **charge}
+    first, again = (fastdp.median(np.array([1, 2, 3] * 99), **words) for _ in range(2))
+    assert again.replayed
+    assert type(again.value) is type(first.value) is int
+    assert (first.value, first.low) == (again.value, again.low)
