@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from fastdp.cli import _places, main
@@ -47,3 +48,24 @@ def read_parquet(path: Path) -> dict[str, list[Any]]:
 
 def require_only(folder: Path, *names: str) -> None:
     assert sorted(path.name for path in folder.iterdir()) == sorted(names)
+
+
+#: Regions of `stays`, in the order of its records.
+REGIONS = ["North", "East", "South", "West"]
+
+
+def stays() -> Any:
+    """Hospital records: four of each of 500 people, in a region and year each."""
+    pd = pytest.importorskip("pandas")
+    n = 2000
+    row = np.arange(n)
+    return pd.DataFrame(
+        {
+            "id": row // 4,
+            "region": np.array(REGIONS)[row % 4],
+            "sex": np.array(["F", "M"])[row // 4 % 2],
+            "age": row % 90,
+            "cost": np.where(row % 25 == 0, np.nan, row % 1000 * 1.0),
+            "admitted": pd.Timestamp("2024-01-01") + pd.to_timedelta(row % 700, "D"),
+        }
+    )

@@ -15,16 +15,14 @@ import fastdp
 from fastdp import Plan, Unit, accounting
 from fastdp.exceptions import (
     BudgetExceededError,
-    DTypeError,
-    FastDPError,
     LabelConflictError,
-    ParameterError,
     UnitMismatchError,
 )
 from fastdp.frames import _recipe
 from fastdp.frames._duckdb import DuckDB
 from fastdp.testing import FixedStream
 from tests.frames.hostile import ROWS, SALT, USERS, plan_of, reference, table_of, totals
+from tests.frames.visits import ASK, KEYS, VISITS, released
 from tests.reference import column
 
 pa = pytest.importorskip("pyarrow")
@@ -173,28 +171,6 @@ def test_what_a_user_keeps_is_uniform() -> None:
 
 
 # ---- what is released ------------------------------------------------------------
-
-VISITS = pa.table(
-    {
-        "user": [i // 3 for i in range(3000)],
-        "town": [f"t{i % 3}" for i in range(3000)],
-        "cost": [float(i % 40) for i in range(3000)],
-    }
-)
-KEYS = ["t9", "t0", "t1", "t2"]
-ASK: dict[str, Any] = {
-    "unit": Unit("user", groups=3, records=1),
-    "by": "town",
-    "count": True,
-    "mean": "cost",
-    "bounds": {"cost": (0, 50)},
-}
-
-
-def released(source: Any = VISITS, **options: Any) -> Any:
-    where = ("ledger", "label", "budgets", "memory", "progress", "stream")
-    own = {name: options.pop(name) for name in where if name in options}
-    return Plan(**{**ASK, **options}).release(source, **own)
 
 
 @pytest.mark.parametrize("budget", [{"epsilon": 50}, {"rho": 50}])
@@ -363,107 +339,7 @@ def test_a_label_is_one_answer_and_one_charge(ledger: Any, how: Any) -> None:
     assert str(ledger.budget("towns")) == spent
 
 
-# ---- refused ---------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"delta": None}, "delta must be given for by without keys"),
-        ({"keys": KEYS}, "delta must be left out if all groups are public"),
-        (
-            {"by": (), "unit": "row"},
-            "delta must be left out if all groups are public",
-        ),
-        ({"by": (), "unit": "row", "delta": None, "keys": KEYS}, "keys requires by"),
-        ({"rho": 1}, "exactly one of epsilon and rho"),
-        ({"by": "nowhere"}, "no column 'nowhere'; its columns are user, town"),
-        ({"by": "cost", "mean": ()}, "bounds must be for a column"),
-        (
-            {"by": "cost", "mean": (), "bounds": None},
-            "key 'cost' must not have",
-        ),
-        ({"count": False, "mean": (), "bounds": None}, "give at least one of count"),
-        ({"bounds": None}, "bounds must be given for 'cost'"),
-        ({"bounds": {"cost": (5, 1)}}, "low < high"),
-        ({"bounds": {"cost": (0, 1), "town": (0, 1)}}, "not 'town'"),
-        ({"mean": "town", "bounds": {"town": (0, 1)}}, "must differ"),
-        ({"mean": "user", "bounds": {"user": (0, 1)}}, "must differ"),
-        (
-            {"unit": None},
-            r"unit must be given: Unit\(\"person\", groups=2, records=5\)",
-        ),
-        ({"unit": "user"}, r"Unit\('user', groups=..., records=...\)"),
-        ({"unit": 3}, "unit must be a Unit, Rows"),
-        ({"unit": Unit("user", records=2)}, "groups must be given in the unit with by"),
-        (
-            {"unit": Unit("user", groups=2, records=2), "by": (), "delta": None},
-            "groups must be left out of the unit without by",
-        ),
-        (
-            {"unit": Unit("cost", groups=1, records=1), "mean": (), "bounds": None},
-            "user 'cost' must not have",
-        ),
-        ({"hash": "md5"}, "hash must be one of"),
-        ({"memory": "much"}, "memory must be a size"),
-        ({"label": "x"}, "require a ledger"),
-        ({"keys": ["a", "a"], "delta": None}, "without duplicates"),
-        ({"keys": ["a", None], "delta": None}, "without duplicates"),
-        ({"keys": [], "delta": None}, "without duplicates"),
-        ({"keys": ["a", 1], "delta": None}, "keys must hold columns of one Arrow type"),
-        ({"keys": {"t": ["a"]}, "delta": None}, "a dict with a list for each of town"),
-        ({"keys": pa.table({"t": ["a"]}), "delta": None}, "keys has no column"),
-    ],
-)
-def test_refusals(change: Any, message: str) -> None:
-    with pytest.raises((DTypeError, ParameterError), match=message):
-        released(**{"epsilon": 1, "delta": 1e-6, **change})
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: Unit("person"), "records must be given with a unit: at most how many"),
-        (lambda: Unit("person", records=0), "records must be"),
-        (lambda: Unit("person", records=1, groups=0), "groups must be"),
-        (lambda: Unit("person", records=1, name=""), "name must be"),
-        (lambda: Unit("row", records=1), 'name must not be "row"'),
-        (lambda: Unit(3, records=1), "column must be a str"),  # type: ignore[arg-type]
-        (lambda: fastdp.Rows(""), "name must be"),
-    ],
-)
-def test_units_that_are_none(call: Any, message: str) -> None:
-    with pytest.raises((DTypeError, ParameterError), match=message):
-        call()
-
-
-def test_public_keys_of_another_type_are_refused() -> None:
-    rows = pa.table({"town": [1, 2]})
-    plan = Plan(unit="row", by="town", count=True, keys=KEYS, epsilon=1)
-    with pytest.raises(ParameterError, match="types of the columns"):
-        plan.release(rows)
-
-
-@pytest.mark.parametrize(
-    "source", ["visits.csv", "missing.parquet", "broken.parquet", [1], None]
-)
-def test_sources_that_are_none(
-    source: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    secret = "jane doe 1961"
-    for name in ("visits.csv", "broken.parquet"):
-        Path(name).write_text(f"user,town,cost\n{secret},x,1\n")
-    with pytest.raises(FastDPError) as raised:
-        released(source, epsilon=1, delta=1e-6)
-    assert secret not in str(raised.value)
-    assert raised.value.__suppress_context__ or raised.value.__context__ is None
-
-
-def test_lazy_frames_are_told_to_collect() -> None:
-    lazy = pl.from_arrow(VISITS).lazy()
-    with pytest.raises(DTypeError, match="collect"):
-        released(lazy, epsilon=1, delta=1e-6)
+# ---- beside the release ----------------------------------------------------------
 
 
 def test_sql_is_what_runs_and_reads_no_record(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -558,127 +434,6 @@ def test_bools_and_wide_integers_are_numbers() -> None:
     # Scales of 1e-5 a column: beyond 0.01 but with a probability below 1e-100.
     wanted = {"b": 1, "h": 2, "d": 1.5, "w": 2, "v": 2}
     assert {n: read[f"{n}_mean"][0] for n in names} == pytest.approx(wanted, abs=0.01)
-
-
-# ---- missing values, and all records -----------------------------------------------
-
-SPARSE = pa.table(
-    {
-        "who": ["a", "a", "b", None, "c", "d"] * 100,
-        "town": ["t0", "t0", "t0", "t0", None, "t1"] * 100,
-        "x": [1.0, None, math.nan, 5.0, 5.0, math.inf] * 100,
-        "y": [None, None, None, 1, 1, None] * 100,
-    }
-)
-SURE: Any = {"epsilon": 10**6, "by": "town", "keys": ["t1", "t0"]}
-
-
-def test_a_missing_value_leaves_out_its_own_statistic_alone() -> None:
-    """At this epsilon noise is below 0.01 but with a probability below 1e-100."""
-    options: Any = {"bounds": {"x": (0, 4), "y": (0, 1)}, **SURE}
-    plan = Plan(unit="row", count=True, mean="x", sum="y", **options)
-    found = plan.release(SPARSE).table().to_pydict()
-    assert found["town"] == ["t1", "t0"]
-    assert found["count"] == [100, 400]
-    assert found["x_n"] == [100, 200]
-    assert found["x_mean"] == pytest.approx([4, 2.5], abs=0.01)
-    assert found["y_sum"] == pytest.approx([0, 100], abs=0.01)
-    # Other requests change neither the count nor the choice of records.
-    people = Plan(
-        unit=Unit("who", groups=2, records=1000), count=True, units=True, **SURE
-    )
-    found = people.release(SPARSE).table().to_pydict()
-    assert found["count"] == [100, 300]
-    assert found["units"] == [1, 2]
-
-
-def test_a_mean_of_nobody_is_null_and_a_wide_one_is_noted() -> None:
-    options: Any = {"unit": "row", "mean": "x", "bounds": {"x": (0, 4)}, "by": "town"}
-    found = Plan(keys=["none", "t0"], epsilon=10**6, **options).release(SPARSE)
-    assert found.table().to_pydict()["x_mean"][0] is None
-    assert found.table().to_pydict()["note"] == ["wide: x_mean", ""]
-    shown = repr(found).splitlines()
-    assert shown[0].split() == ["town", *found.table().column_names[1:]]
-    assert shown[1].split()[:2] == ["none", "0"]
-
-
-def test_without_by_all_records_are_one_group() -> None:
-    plan = Plan(
-        unit=Unit("who", records=1000),
-        count=True,
-        units=True,
-        sum="x",
-        std="y",
-        bounds={"x": (-2, 4), "y": (0, 1)},
-        epsilon=10**6,
-    )
-    (row,) = plan.release(SPARSE).table().to_pylist()
-    assert (row["count"], row["units"], row["y_n"]) == (500, 4, 100)
-    assert row["x_sum"] == pytest.approx(100 + 500 - 100 + 400, abs=0.1)
-    assert row["y_std"] == pytest.approx(0, abs=0.1)
-    empty = plan.release(SPARSE.slice(0, 0)).table().to_pylist()
-    assert [one["count"] for one in empty] == [0]
-
-
-def test_a_dict_of_lists_is_each_key_with_each() -> None:
-    keys = {"town": ["t1", "t0"], "who": ["b", "a"]}
-    plan = Plan(unit="row", count=True, **{**SURE, "by": ["who", "town"], "keys": keys})
-    found = plan.release(SPARSE).table().to_pydict()
-    assert list(zip(found["who"], found["town"], strict=True)) == [
-        *(("b", "t1"), ("b", "t0"), ("a", "t1"), ("a", "t0")),
-    ]
-    assert found["count"] == [0, 100, 0, 200]
-
-
-# ---- cost and accuracy, before the draw ----------------------------------------------
-
-
-@pytest.mark.parametrize("budget", [{"epsilon": 0.7}, {"rho": 0.02}])
-@pytest.mark.parametrize("delta", [None, 1e-6])
-def test_the_accuracy_is_that_of_the_intervals(budget: Any, delta: Any) -> None:
-    keys = KEYS if delta is None else None
-    options: Any = {
-        "units": True,
-        "sum": ["cost", "user"],
-        "keys": keys,
-        "delta": delta,
-    }
-    bounds = {"cost": (0, 50), "user": (-5, 900)}
-    unit = Unit("who", groups=3, records=2)
-    plan = Plan(
-        **{**ASK, **options, "bounds": bounds, "unit": unit, "std": "cost"}, **budget
-    )
-    rows = {row["column"]: row for row in plan.accuracy(0.99).rows()}
-    assert tuple(rows) == plan.columns
-    who = pa.array([i // 3 for i in range(3000)])
-    found = plan.release(VISITS.append_column("who", who), stream=FixedStream("s"))
-    for name in ("count", "units", "cost_n", "cost_sum", "user_sum"):
-        low, high = found.interval(name, 0.99)
-        middle = found.values(name)
-        reach = max((high - middle).max(), (middle - low).max())
-        slack = 1 if name in ("count", "units", "cost_n") else 1e-6 * reach
-        assert abs(rows[name]["within"] - reach) <= slack, name
-    accuracy = plan.accuracy()
-    assert (accuracy.least_units(0.5) is None) == (delta is None)
-    if delta is not None:
-        least, law = accuracy.least_units(0.5), plan._noise.threshold
-        assert law.probability(least) >= 0.5 > law.probability(least - 1)
-    text = str(accuracy)
-    assert "for one who; kept: at most 3 groups and 2 records in each" in text
-    assert len(text.splitlines()) == len(plan.columns) + 3
-
-
-def test_what_is_published_says_how_it_was_made() -> None:
-    said = Plan(**ASK, keys=KEYS, rho=0.1).describe()
-    for words in (
-        "Number of records and mean of cost by town (groups listed in advance).",
-        "zero-concentrated differential privacy (rho 0.1) for one user, added or",
-        "Of each user at most 3 groups and 1 record in each were kept",
-        "Values of cost were limited to 0 to 50; a record without a value is counted",
-        "Noise: discrete Gaussian, standard deviation 6.708 of count",
-    ):
-        assert words in said
-    assert "group" not in Plan(unit="row", count=True, epsilon=1).describe()
 
 
 def test_a_budget_is_looked_at_before_a_record_is_read(ledger: Any) -> None:
