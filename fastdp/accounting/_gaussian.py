@@ -35,6 +35,22 @@ def log_delta(epsilon: Fraction, mu: Fraction) -> float:
     return inflate(log_phi + math.log(_mills_difference(low, high, gap)))
 
 
+def about_log_delta(epsilon: float, mu: float) -> float:
+    """Return ln(delta(epsilon)) to some six digits of delta: a start for searches."""
+    low = epsilon / mu - mu / 2
+    if low < -38:
+        return 0.0
+    if low > _FAR:
+        return -low * low / 2
+    high, log_phi = low + mu, -low * low / 2 - LOG_SQRT_2PI
+    if low < -1:
+        outside = math.exp(log_phi) * (mills(-low) + mills(high))
+        return math.log1p(-outside) if outside < 1 else 0.0
+    if mu * 1000 > max(1.0, low):
+        return log_phi + math.log(mills(low) - mills(high))
+    return log_phi + math.log(mu * _slope(low + mu / 2))
+
+
 def _slope(x: float) -> float:
     """Return -m'(x) = 1 - x m(x) > 0."""
     if x < FRACTION_FROM:

@@ -16,7 +16,7 @@ from fastdp.accounting._numeric import (
     search,
     sqrt_float_up,
 )
-from fastdp.accounting.conversions import capped_epsilon, discrete_gaussian_log_delta
+from fastdp.accounting.conversions import capped_epsilon
 from fastdp.calibration._search import analytic_sigma, least_laplace_scale, within
 from fastdp.distributions import MAX_BOUND
 from fastdp.exceptions import CalibrationError
@@ -177,20 +177,19 @@ def discrete_gaussian_sigma(
         sigma is outside [1e-3, 2^55].
     """
     target = log_down(_validate.open_unit("delta", delta))
-    e = _validate.nonnegative("epsilon", epsilon)
+    e = capped_epsilon(epsilon)
     s = _validate.positive("sensitivity", sensitivity)
+    if coordinates is not None:
+        coordinates = _validate.integer("coordinates", coordinates, 1)
+    length = integer_l2(s)
 
     def excess(sigma: float) -> float:
-        return (
-            discrete_gaussian_log_delta(
-                epsilon=e, sensitivity=s, sigma=Fraction(sigma), coordinates=coordinates
-            )
-            - target
-        )
+        exact = Fraction(sigma)
+        return _discrete_gaussian.log_delta(e, length, exact, coordinates) - target
 
     guess = analytic_sigma(e, target, max(s, Fraction(1)), SIGMA_RANGE)
     least = search("sigma", excess, guess, SIGMA_RANGE)
-    return _lasting(least, excess, e, target, integer_l2(s), coordinates)
+    return _lasting(least, excess, e, target, length, coordinates)
 
 
 def _lasting(
@@ -207,7 +206,6 @@ def _lasting(
     target, intervals are proved downward; for one coordinate, the last crossing is
     searched in its piece.
     """
-    epsilon = capped_epsilon(epsilon)
     norm = max(1, int(sensitivity * sensitivity))
     single, shift = coordinates == 1 or norm == 1, math.isqrt(norm)
     moved = Fraction(shift) if single else sensitivity
@@ -222,7 +220,9 @@ def _lasting(
         pieces = {_discrete_gaussian.piece(epsilon, shift, sigma) for sigma in ends}
         return single and len(pieces) == 1 and excess(low) > _SURELY * (1 - target)
 
-    high = least if steady(least) <= 0 else search("sigma", steady, least, SIGMA_RANGE)
+    high = least  # or, to four digits, where the steady bound meets the target
+    if steady(least) > 0:
+        high = search("sigma", steady, least, SIGMA_RANGE, 1e-2, 1e-4)
     before, step = least * (1 - _BEFORE), high - least
     while high > least:
         if crosses(before, high):

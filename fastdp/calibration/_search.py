@@ -6,8 +6,9 @@ import math
 from fractions import Fraction
 
 from fastdp import _validate
+from fastdp.accounting import _gaussian
 from fastdp.accounting._numeric import search
-from fastdp.accounting.conversions import discrete_laplace_rho, gaussian_log_delta
+from fastdp.accounting.conversions import discrete_laplace_rho
 from fastdp.exceptions import CalibrationError
 
 #: Parameters of noise on a power-of-two grid, in the data's unit.
@@ -74,19 +75,14 @@ def analytic_sigma(
     """
 
     def excess(mu_inverse: float) -> float:
-        return (
-            gaussian_log_delta(
-                epsilon=epsilon, sensitivity=1, sigma=Fraction(mu_inverse)
-            )
-            - target
-        )
+        return _gaussian.about_log_delta(e, 1 / mu_inverse) - target
 
+    e = float(min(epsilon, Fraction(10**15)))
     low, high = (min(max(x / sensitivity, _TINY), 1 / _TINY) for x in limits)
     if excess(float(high)) > 0:
         return _validate.float_down(limits[1])
     if excess(float(low)) <= 0:
         return _validate.float_up(limits[0])
-    e = float(min(epsilon, Fraction(10**15)))
     root = math.sqrt(e - target) + math.sqrt(-target)
     tilted = root / max(math.sqrt(2) * e, 1e-280)
     guess = min(tilted, math.exp(min(-target, 600.0)) / 2)
