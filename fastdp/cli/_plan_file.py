@@ -257,7 +257,8 @@ class _File:
             raise self._error(
                 f"{at}.unit",
                 'must be given: unit = { column = "person", groups = 2, records = 5 } '
-                "hides a person with all their records, of which so many are kept; "
+                "hides a person with all their records, and keeps at most 5 records in "
+                "each of 2 groups; "
                 'unit = "row" hides one row',
             )
         if unit == "row":

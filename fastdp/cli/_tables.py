@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import fastdp
 from fastdp.cli import _common, _dialects, _files, _ledgered, _outputs, _places
@@ -39,7 +40,7 @@ docs/tables.md says more.
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the output, of forms and of statements."""
+    """Add the options of the output, of forms, of statements and of the ledger."""
     add = parser.add_argument
     add("-o", "--output", metavar="OUTPUT", help=_OUTPUT_HELP)
     for name in ("input", "output"):
@@ -55,6 +56,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         help="write the statement as JSON, too; Parquet and Feather always carry it",
     )
     add("--json", action="store_true", help="print the statement as JSON, on stdout")
+    _ledgered.add_options(parser)
 
 
 def add_input(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
@@ -118,18 +120,40 @@ class Statement:
         return json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n"
 
 
-class Copier(Protocol):
-    """Releases the rows of a source into a sink."""
+class Copier(ABC):
+    """Releases the rows of a source into a sink.
+
+    Rows are written in groups of a fixed size, for any batches of the reader.
+    """
 
     schema: pa.Schema
+    #: Rows of a group.
+    group: int
+
+    @abstractmethod
+    def add(self, part: pa.RecordBatch, start: int, rows: int) -> None:
+        """Release rows from `start` of the group on; `rows` came with all before."""
+
+    @abstractmethod
+    def flush(self, filled: int) -> pa.Table:
+        """Return the released rows of the group, which has `filled` rows."""
 
     def copy(
-        self,
-        source: _files.Source,
-        sink: _files.Sink,
-        advance: Callable[[int], object],
+        self, source: _files.Source, sink: _files.Sink, advance: Callable[[int], object]
     ) -> int:
         """Release all rows, tell `advance` how many at a time, return their number."""
+        rows = filled = 0
+        for part, start in _files.grouped(source.batches(self.group), self.group):
+            rows += part.num_rows
+            self.add(part, start, rows)
+            filled = start + part.num_rows
+            if filled == self.group:
+                sink.write(self.flush(filled))
+                filled = 0
+            advance(part.num_rows)
+        if filled:
+            sink.write(self.flush(filled))
+        return rows
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,7 @@ _EPILOG = """\
 Privacy: stated after the release, for a unit added or removed with all records, or for
 a row (--rows-are). Exact noise from the operating system's randomness; the time may
 depend on the data (timing class T0). Each run is a release of its own and spends its
-budget again, but for --ledger: the same label gives the same answer and one charge.
+budget again, except with --ledger: the same label gives the same answer and one charge.
 """
 
 
@@ -149,7 +149,6 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     add("--memory", metavar="SIZE", help='what may be used before it spills: "4GB"')
     _tables.add_options(parser)
     _tables.add_escape(parser)
-    _ledgered.add_options(parser)
     usual = {action.dest: action.default for action in parser._actions}
     parser.set_defaults(run=functools.partial(run, usual=usual))
 
@@ -196,37 +195,9 @@ def run(arguments: argparse.Namespace, usual: Mapping[str, Any]) -> int:
     plans = {name: _records.planned(table) for name, table in asked.tables.items()}
     with _plan_file.naming(Path(arguments.plan).name):
         report = fastdp.Report(plans)
-    charge: dict[str, Any] = {"label": asked.label, "budgets": asked.budgets}
-    with contextlib.ExitStack() as stack:
-        if asked.ledger is not None:
-            opened = _ledgered.opened(asked.ledger, written)
-            charge["ledger"] = stack.enter_context(opened)
-        if arguments.dry_run:
-            for name, plan in plans.items():
-                print(f"[{name}]\n{plan.accuracy(asked.tables[name].level)}\n")
-            print(f"all together: {report.cost()}")
-            _would_be_left(report, charge)
-            return 0
-        sources = {
-            name: stack.enter_context(_records.source(table, plans[name]))
-            for name, table in asked.tables.items()
-        }
-        if arguments.check:
-            each = {n: (t, plans[n], sources[n]) for n, t in asked.tables.items()}
-            _say_check(each, arguments.memory)
-            return 0
-        if arguments.sql:
-            for name, plan in plans.items():
-                print(f"-- {name}\n{plan.sql(sources[name])}\n")
-            return 0
-        for table in asked.tables.values():
-            _require_folder(table.output)
-        found = report.release(
-            sources,
-            **(charge if asked.ledger else {}),
-            memory=arguments.memory,
-            progress=stack.enter_context(_common.progress_of_one()),
-        )
+    found = _found(arguments, asked, plans, report, written)
+    if found is None:
+        return 0
     said = []
     with _outputs.Together() as together:
         for name, table in asked.tables.items():
@@ -258,7 +229,6 @@ def _run_one(arguments: argparse.Namespace) -> int:
     _common.require_pyarrow("aggregate")
     if arguments.plot is not None:
         _common.require_plottable(arguments.plot, "aggregate", "plot")
-    _require_folder(tables.output)
     table = _plan_file.Table(
         where="",
         words=_words(arguments),
@@ -269,31 +239,14 @@ def _run_one(arguments: argparse.Namespace) -> int:
         escape=tables.escape,
     )
     plan = _records.planned(table)
-    accuracy = plan.accuracy(arguments.level)
-    charge: dict[str, Any] = {}
-    with contextlib.ExitStack() as stack:
-        if tables.ledgered:
-            opened = _ledgered.opened(arguments.ledger, tables.written)
-            book = stack.enter_context(opened)
-            charge = {"label": arguments.label, "budgets": arguments.budgets}
-            charge["ledger"] = book
-        if arguments.dry_run:
-            print(accuracy)
-            _would_be_left(plan, charge)
-            return 0
-        source = stack.enter_context(_records.source(table, plan))
-        if arguments.check:
-            _say_check({"": (table, plan, source)}, arguments.memory)
-            return 0
-        if arguments.sql:
-            print(plan.sql(source))
-            return 0
-        found = plan.release(
-            source,
-            **charge,
-            memory=arguments.memory,
-            progress=stack.enter_context(_common.progress_of_one()),
-        )
+    ledger = arguments.ledger if tables.ledgered else None
+    asked = _plan_file.Asked(
+        {"": table}, ledger, arguments.budgets, arguments.label or None
+    )
+    answer = _found(arguments, asked, {"": plan}, plan, tables.written)
+    if answer is None:
+        return 0
+    found = answer[""]
     facts, rows = _write(table, tables, found)
     if arguments.plot is not None:
         from fastdp import plot
@@ -304,16 +257,66 @@ def _run_one(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _found(
+    arguments: argparse.Namespace,
+    asked: _plan_file.Asked,
+    plans: Mapping[str, Plan],
+    whole: Plan | fastdp.Report,
+    written: Sequence[_places.Place],
+) -> Mapping[str, Release] | None:
+    """Release the tables by one charge; None if only something about them was asked.
+
+    `whole` is the report of all plans, or the one plan of the table without a name.
+    """
+    charge: dict[str, Any] = {}
+    with contextlib.ExitStack() as stack:
+        if asked.ledger is not None:
+            opened = _ledgered.opened(asked.ledger, written)
+            charge = {"label": asked.label, "budgets": asked.budgets}
+            charge["ledger"] = stack.enter_context(opened)
+        if arguments.dry_run:
+            for name, plan in plans.items():
+                text = str(plan.accuracy(asked.tables[name].level))
+                print(f"[{name}]\n{text}\n" if name else text)
+            if isinstance(whole, fastdp.Report):
+                print(f"all together: {whole.cost()}")
+            _would_be_left(whole, charge)
+            return None
+        sources = {
+            name: stack.enter_context(_records.source(table, plans[name]))
+            for name, table in asked.tables.items()
+        }
+        if arguments.check:
+            _say_check(asked, plans, sources, arguments.memory)
+            return None
+        if arguments.sql:
+            for name, plan in plans.items():
+                text = plan.sql(sources[name])
+                print(f"-- {name}\n{text}\n" if name else text)
+            return None
+        for table in asked.tables.values():
+            _require_folder(table.output)
+        charge["memory"] = arguments.memory
+        charge["progress"] = stack.enter_context(_common.progress_of_one())
+        if isinstance(whole, fastdp.Report):
+            return whole.release(sources, **charge)
+        return {"": whole.release(sources[""], **charge)}
+
+
 def _say_check(
-    tables: Mapping[str, tuple[_plan_file.Table, Plan, Any]], memory: str | None
+    asked: _plan_file.Asked,
+    plans: Mapping[str, Plan],
+    sources: Mapping[str, Any],
+    memory: str | None,
 ) -> None:
     """Print what each plan would leave out, between two warnings: not private."""
     print(_check.WARNING)
-    for name, (table, plan, source) in tables.items():
+    for name, table in asked.tables.items():
         if name:
             print(f"[{name}]")
+        source = sources[name]
         rows = source if isinstance(source, Path) else source.read_all()
-        found = plan.check(rows, memory=memory)
+        found = plans[name].check(rows, memory=memory)
         print(found)
         for column, facts in found.columns.items():
             if table.input.form.text and facts["missing"] == found.records > 0:

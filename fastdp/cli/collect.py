@@ -8,8 +8,7 @@ data only through the reports.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,13 +19,15 @@ from fastdp.cli import (
     _clients,
     _common,
     _files,
-    _ledgered,
     _numbers,
     _places,
     _reports,
     _tables,
 )
 from fastdp.exceptions import ParameterError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 #: Write reports in groups of at most this many rows, and this many bytes.
 _GROUP_ROWS = 1 << 20
@@ -47,21 +48,21 @@ Numbers: --mechanism local-mean --bounds LOW,HIGH; a cell without a number count
 LOW. Vectors: --mechanism vector-response --columns A,B,...; a cell without a number
 counts as 0, and what is longer than 1 is scaled to it. Strings that nobody listed:
 count-mean-sketch, prefix-hunt, rappor; a cell without text counts as the empty string.
---epsilon is that of a row's cell or vector, and rappor's is spent on its memo, of which
-one report is written.
+--epsilon is that of a row's cell or vector. rappor spends it on its memo; one report of
+the memo is written.
 """
 
 _EPILOG = """\
 Row i of OUTPUT is the report of row i of INPUT: number and order of rows are public.
-In a Parquet or Feather file's metadata, or in OUTPUT.json beside a CSV or TSV file,
-stands what fastdp estimate needs: format version, mechanism, exact probabilities,
+The metadata of a Parquet or Feather file, or OUTPUT.json next to a CSV or TSV file, has
+the facts that fastdp estimate needs: format version, mechanism, exact probabilities,
 categories or bounds.
 
 Privacy: each report protects one row against everybody, the collector included; a
 person in several rows spends epsilon for each. Exact mechanisms on the operating
 system's randomness. Reading the cells takes a time that may depend on the data (timing
-class T0). Each run is a release of its own and spends its budget again,
-but for --ledger: the same command twice gives the same file and one charge.
+class T0). Each run is a release of its own and spends its budget again, except with
+--ledger: the same command twice gives the same file and one charge.
 """
 
 
@@ -86,7 +87,6 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     add("--workers", metavar="N", type=int, default=1, help="threads for the noise")
     add("--check", action="store_true", help=_check.HELP)
     _tables.add_options(parser)
-    _ledgered.add_options(parser)
     parser.set_defaults(run=run)
 
 
@@ -160,11 +160,8 @@ def _sides(
     return [(_reports.sidecar(tables.output), description.to_json() + "\n")]
 
 
-class _Collection:
-    """The steps from a source to a sink, and the buffered reports.
-
-    Reports are written in groups of a fixed size, for any batches of the reader.
-    """
+class _Collection(_tables.Copier):
+    """Reports of the rows of a source."""
 
     def __init__(
         self, clients: _clients.Clients, names: list[str], workers: int, *, text: bool
@@ -173,34 +170,21 @@ class _Collection:
         self._names = names
         self._workers = workers
         self._text = text
+        self._waiting: list[npt.NDArray[Any]] = []
         self.schema = _reports.schema(clients.description, text=text)
         width = clients.mechanism.report_width
-        self._group = max(1, min(_GROUP_ROWS, _GROUP_BYTES // width))
+        self.group = max(1, min(_GROUP_ROWS, _GROUP_BYTES // width))
 
-    def copy(
-        self,
-        source: _files.Source,
-        sink: _files.Sink,
-        advance: Callable[[int], object],
-    ) -> int:
-        """Write a report for every row of `source`; return their number."""
-        rows = 0
-        waiting: list[npt.NDArray[Any]] = []
-        for part, start in _files.grouped(source.batches(self._group), self._group):
-            columns = [part.column(name) for name in self._names]
-            waiting.append(self._clients.release(columns, self._workers))
-            if start + part.num_rows == self._group:
-                self._flush(sink, waiting)
-            rows += part.num_rows
-            advance(part.num_rows)
-        if waiting:
-            self._flush(sink, waiting)
-        return rows
+    def add(self, part: pa.RecordBatch, start: int, rows: int) -> None:
+        del start, rows
+        columns = [part.column(name) for name in self._names]
+        self._waiting.append(self._clients.release(columns, self._workers))
 
-    def _flush(self, sink: _files.Sink, waiting: list[npt.NDArray[Any]]) -> None:
-        reports = np.concatenate(waiting)
-        waiting.clear()
-        sink.write(_reports.to_table(reports, self.schema, text=self._text))
+    def flush(self, filled: int) -> pa.Table:
+        del filled
+        reports = np.concatenate(self._waiting)
+        self._waiting.clear()
+        return _reports.to_table(reports, self.schema, text=self._text)
 
 
 def _statement(

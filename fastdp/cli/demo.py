@@ -30,7 +30,7 @@ VISITS_FROM = (0, 1, 3, 6, 11)
 VISITS = ("0", "1-2", "3-5", "6-10", "11+")
 HEALTH = ("excellent", "good", "fair", "poor")
 
-#: Indicator columns of all states but the first, for which no indicator is set.
+#: Indicator columns of the states. The first state has none: its rows are all 0.
 _INDICATORS = ("hlthg", "hlthf", "hlthp")
 
 #: A person took part for at most this many years, each a row of its own.

@@ -18,7 +18,7 @@ import numpy as np
 
 import fastdp
 from fastdp import _validate, calibration
-from fastdp.cli import _cells, _check, _common, _files, _ledgered, _tables
+from fastdp.cli import _cells, _check, _common, _files, _tables
 from fastdp.cli._numbers import as_text, number, written
 from fastdp.exceptions import FileError, ParameterError
 
@@ -50,8 +50,8 @@ command takes may depend on the data (timing class T0). The lines, separators an
 quotes of a CSV or TSV file are its public structure; where the text of a cell may break
 them, use Parquet. Cells of such a file of more than 1 MiB, shared among the columns
 that are read, are unreadable, and empty if kept. Each run is a release of its own and
-spends its budget again, but for --ledger: the same command twice gives the same file
-and one charge.
+spends its budget again, except with --ledger: the same command twice gives the same
+file and one charge.
 """
 
 
@@ -137,7 +137,6 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
     add("--check", action="store_true", help=_check.HELP)
     _tables.add_options(parser)
     _tables.add_escape(parser)
-    _ledgered.add_options(parser)
     parser.set_defaults(run=run)
 
 
@@ -241,11 +240,8 @@ def _require_distinct(arguments: argparse.Namespace) -> None:
             raise ParameterError(f"--column and --keep must differ, got {name!r} twice")
 
 
-class _Release:
-    """The steps from a source to a sink, and the buffers between them.
-
-    Rows are written in groups of a fixed size, for any batches of the reader.
-    """
+class _Release(_tables.Copier):
+    """Rows of a source with noise in the named columns."""
 
     def __init__(
         self,
@@ -275,32 +271,11 @@ class _Release:
                 field = pa.field(field.name, pa.string() if typed else pa.binary())
             fields.append(field)
         self.schema = pa.schema(fields)
-        self._group = max(1024, _CELLS_PER_WRITE // max(8, len(fields)))
-        self._noised = {name: np.empty(self._group, dtype) for name in self._columns}
+        self.group = max(1024, _CELLS_PER_WRITE // max(8, len(fields)))
+        self._noised = {name: np.empty(self.group, dtype) for name in self._columns}
         self._kept: dict[str, list[pa.Array]] = {
             name: [] for name in schema.names if name not in self._columns
         }
-
-    def copy(
-        self,
-        source: _files.Source,
-        sink: _files.Sink,
-        advance: Callable[[int], object],
-    ) -> int:
-        """Release every row of `source` into `sink`; return their number."""
-        rows = filled = 0
-        for part, start in _files.grouped(source.batches(self._group), self._group):
-            self._take(part, start)
-            filled = start + part.num_rows
-            self.require_charged(rows + part.num_rows)
-            if filled == self._group:
-                self._flush(sink, filled)
-                filled = 0
-            rows += part.num_rows
-            advance(part.num_rows)
-        if filled:
-            self._flush(sink, filled)
-        return rows
 
     def require_charged(self, rows: int) -> None:
         """Refuse more cells than rounding was charged for; their number is public."""
@@ -310,20 +285,20 @@ class _Release:
                 "many of them one individual can change"
             )
 
-    def _take(self, part: pa.RecordBatch, filled: int) -> None:
-        """Add noise to the named columns of `part` into the buffers; copy kept ones."""
+    def add(self, part: pa.RecordBatch, start: int, rows: int) -> None:
         for name in self.schema.names:
             column = part.column(name)
             if name in self._columns:
                 self._mechanism.release(
                     self._read(column),
-                    out=self._noised[name][filled : filled + part.num_rows],
+                    out=self._noised[name][start : start + part.num_rows],
                     workers=self._workers,
                 )
             else:
                 self._kept[name].append(column)
+        self.require_charged(rows)
 
-    def _flush(self, sink: _files.Sink, filled: int) -> None:
+    def flush(self, filled: int) -> pa.Table:
         import pyarrow as pa
 
         columns = []
@@ -334,7 +309,7 @@ class _Release:
                 kept = pa.chunked_array(self._kept[field.name])
                 self._kept[field.name].clear()
                 columns.append(_as_declared(kept, field))
-        sink.write(pa.Table.from_arrays(columns, schema=self.schema))
+        return pa.Table.from_arrays(columns, schema=self.schema)
 
 
 def _as_declared(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
