@@ -21,6 +21,7 @@ from fastdp.accounting import (
     GDPEvent,
     GroupEvent,
     LaplaceEvent,
+    MixtureOfGaussiansEvent,
     NeighboringRelation,
     PermuteAndFlipEvent,
     PoissonSampledEvent,
@@ -49,6 +50,9 @@ EVENTS = [
     DiscreteGaussianEvent(sensitivity=1, sigma=4.5, coordinates=7),
     DiscreteGaussianSumEvent(sensitivity=1, sigma=4.5, shares=9, coordinates=7),
     SkellamEvent(sensitivity=1, variance=Fraction(9, 7)),
+    MixtureOfGaussiansEvent(
+        sensitivities=(0, 1, 2.5), probabilities=(0.5, 0.25, 0.25), sigma=Fraction(7, 3)
+    ),
     RandomizedResponseEvent(p=Fraction(3, 4), q=Fraction(1, 5)),
     ExponentialMechanismEvent(0.5),
     PermuteAndFlipEvent(Fraction(1, 3)),

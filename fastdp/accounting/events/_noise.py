@@ -16,8 +16,14 @@ from fastdp.accounting.events._base import (
     Event,
     NonNegative,
     Positive,
+    Rationals,
     RelationField,
 )
+from fastdp.accounting.events._stated import increasing
+from fastdp.exceptions import ParameterError
+
+#: Most shifts of a mixture; by how much probabilities that were rounded may miss 1.
+_MOST_MOVES, _ROUNDING = 256, Fraction(1, 10**9)
 
 
 def l2_sensitivity(square: _validate.Real) -> Fraction:
@@ -219,3 +225,51 @@ class SkellamEvent(Event):
         if self.coordinates is not None:
             checked = _validate.integer("coordinates", self.coordinates, 1)
             self._set("coordinates", checked)
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class MixtureOfGaussiansEvent(Event):
+    """Gaussian noise on a vector, where how far an individual moves it is random.
+
+    With the individual, the vector is moved by a random amount that is independent of
+    other individuals and of the noise, and secret; without, it is not moved. So it is
+    with steps of a banded factorization on Poisson batches: how many of the last
+    batches the record was in is random.
+
+    Parameters
+    ----------
+    sensitivities : tuple of Fraction
+        Bounds of the L2 norm of the move, >= 0 and increasing, at most 256.
+    probabilities : tuple of Fraction
+        Their probabilities, > 0, with a sum of 1 up to 1e-9, for rounded numbers: what
+        is missing belongs to the largest sensitivity, what is too much to the smallest.
+    sigma : Fraction
+        Standard deviation of the noise on each coordinate, > 0.
+    neighboring_relation : NeighboringRelation
+        `ADD_OR_REMOVE_ONE` or `REPLACE_SPECIAL`: one of two neighbors must be the one
+        that is not moved, so accountants refuse `REPLACE_ONE`.
+
+    References
+    ----------
+    Choquette-Choo, Ganesh, Steinke, Thakurta, "Privacy amplification for matrix
+    mechanisms", ICLR 2024. docs/proofs/amplification.md, section 7.
+    """
+
+    sensitivities: Rationals
+    probabilities: Rationals
+    sigma: Positive
+    neighboring_relation: RelationField = ADD_ONE
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        moves, chances = self.sensitivities, self.probabilities
+        if not 1 <= len(moves) == len(chances) <= _MOST_MOVES:
+            raise ParameterError(
+                "sensitivities and probabilities must have the same length, 1 ... "
+                f"{_MOST_MOVES}"
+            )
+        if moves[0] < 0 or not increasing(moves):
+            raise ParameterError("sensitivities must be >= 0 and increasing")
+        missing = 1 - sum(chances, Fraction(0))
+        if min(chances) <= 0 or not -chances[0] < missing or abs(missing) > _ROUNDING:
+            raise ParameterError("probabilities must be > 0, and their sum 1")
