@@ -4,11 +4,13 @@
     python -m tools.claims write --kept   # the page alone, from bench/results
     python -m tools.claims check          # this machine beside the claims
 
-A result is what ``fastdp bench --json`` prints, a file for a level and a length. A
+A result is what ``fastdp bench --json`` prints, a file for a level and a length, with
+the times that each of as many processes as there are processors takes, all at once. A
 claim is numpy's least time over ours, on the processor where that is least: memory
 differs more than arithmetic. A line fails the check where its ratio is below
-`SHARE` of the claim in each of three passes, the later ones with more rounds: a busy
-machine lets a line pass in one of them, code that became slower in none.
+`SHARE` of the claim (`ELSEWHERE` on a processor that was never measured) in each of
+three passes, the later ones with more rounds: a busy machine lets a line pass in one of
+them, code that became slower in none.
 """
 
 from __future__ import annotations
@@ -32,28 +34,32 @@ ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "bench" / "results"
 PAGE = ROOT / "docs" / "benchmarks.md"
 
-#: The least share of a claim that a line may reach.
-SHARE = 0.6
+#: The least share of a claim that a line may reach: on a processor whose results we
+#: have, and on others.
+SHARE, ELSEWHERE = 0.6, 0.4
 
-#: Every level includes those after it. The long arrays are measured at these only.
+#: Every level includes those after it. Long arrays are measured on all processors at
+#: once at these levels only, for the time that it takes.
 LEVELS = tuple(reversed(_core.LEVELS))
-_LONG = ("avx512vbmi", "avx2")
+_SHARED = ("avx512vbmi", "avx2")
 
-#: Lengths, within a core's cache and beyond the last, with the rounds of a result and
-#: of the first pass of a check; the factors are those of its passes.
-ROUNDS = {10**5: (51, 30), 10**7: (7, 3)}
+#: Lengths: the call, within a core's cache, and beyond the last, with the rounds of a
+#: result and of the first pass of a check; the factors are those of its passes.
+ROUNDS = {10**3: (31, 15), 2**15: (31, 30), 10**7: (5, 3)}
 _PASSES = (1, 3, 6)
 
 #: Settings of glibc's allocator. One process measures under each setting, and the least
-#: ratio of a line is claimed. The allocator keeps an array of 1e5 numbers or gives it
+#: ratio of a line is claimed. The allocator keeps an array of 1e5 bytes or gives it
 #: back, depending on earlier calls of the process: some lines differ by a factor of 2.
 _ALLOCATORS: tuple[dict[str, str], ...] = (
     {},
     {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**30)},
 )
 
-#: What must be the same for a claim to hold.
-_SAME = ("machine", "cipher")
+CORES = os.cpu_count() or 1
+
+#: Times of a row: ours and numpy's.
+_TIMES = ("ns_least", "numpy_ns_least")
 
 _BLOCK = re.compile(r"(?<=<!-- claims: begin -->\n).*(?=<!-- claims: end -->)", re.S)
 
@@ -71,18 +77,22 @@ def measure() -> None:
     RESULTS.mkdir(exist_ok=True)
     for level in LEVELS[own:]:
         for n, (rounds, _) in ROUNDS.items():
-            if n > 10**6 and level not in _LONG:
-                continue
             start = time.perf_counter()
             command = f"bench --json --n {n} --repetitions {rounds}".split()
             settings = _ALLOCATORS if n <= 10**6 else _ALLOCATORS[:1]
-            runs = [_run(command, {"FASTDP_CPU": level, **s}) for s in settings]
+            runs = [_run(command, {"FASTDP_CPU": level, **s})[0] for s in settings]
+            shared = n <= 10**6 or level in _SHARED
+            together = _run(command, {"FASTDP_CPU": level}, CORES) if shared else []
             result = runs[0]
             for table in bench.TABLES:
                 lines = zip(*(run[table] for run in runs), strict=True)
                 result[table] = [min(line, key=ratio) for line in lines]
+                others = zip(*(run[table] for run in together), strict=True)
+                for row, rows in zip(result[table], others, strict=False):
+                    for name in _TIMES:
+                        row[f"{name}_all"] = sum(r[name] for r in rows) / CORES**2
             assert result["setting"]["cpu"] == level
-            path = RESULTS / f"{level}-{n:.0e}.json".replace("e+0", "e")
+            path = RESULTS / f"{level}-{n}.json"
             if path.exists():
                 result = least_of(json.loads(path.read_text()), result)
             path.write_text(as_lines(result))
@@ -107,15 +117,19 @@ def least_of(kept: Result, result: Result) -> Result:
     return merged
 
 
-def _run(command: list[str], settings: dict[str, str]) -> Result:
-    run = subprocess.run(
-        [sys.executable, "-m", "fastdp.cli", *command],
-        env={**os.environ, **settings},
-        stdout=subprocess.PIPE,
-        check=True,
-    )
-    found: Result = json.loads(run.stdout)
-    return found
+def _run(command: list[str], settings: dict[str, str], copies: int = 1) -> list[Result]:
+    """Return the results of so many processes at once."""
+    runs = [
+        subprocess.Popen(
+            [sys.executable, "-m", "fastdp.cli", *command],
+            env={**os.environ, **settings},
+            stdout=subprocess.PIPE,
+        )
+        for _ in range(copies)
+    ]
+    printed = [run.communicate()[0] for run in runs]
+    assert not any(run.returncode for run in runs)
+    return [json.loads(text) for text in printed]
 
 
 def as_lines(result: Result) -> str:
@@ -148,6 +162,12 @@ def ratio(row: dict[str, Any]) -> float:
     return float(row["numpy_ns_least"] / row["ns_least"])
 
 
+def _ratio_all(row: dict[str, Any]) -> float:
+    """Return the same with a process on each processor; NaN if not measured."""
+    ours = row.get("ns_least_all", float("nan"))
+    return float(row.get("numpy_ns_least_all", 0.0) / ours)
+
+
 def block() -> str:
     """Return the tables of all levels that were measured."""
     return "".join(
@@ -167,7 +187,7 @@ def _level_lines(level: str, found: dict[int, Result]) -> Iterator[str]:
         f"numpy {setting['numpy']}, Python {setting['python']}."
     )
     yield ""
-    cells = [f"ns, n = {n:.0e} | numpy ns | ratio".replace("e+0", "e") for n in lengths]
+    cells = [f"ns, n = {n:,} | ratio | on all" for n in lengths]
     yield f"| line | {' | '.join(cells)} |"
     yield "|---|" + "---|" * (3 * len(cells))
     for table in bench.TABLES:
@@ -180,9 +200,9 @@ def _level_lines(level: str, found: dict[int, Result]) -> Iterator[str]:
 def _cells(row: dict[str, Any] | None) -> str:
     if row is None:
         return "- | - | -"
-    shown = (row["ns_least"], row["numpy_ns_least"], ratio(row))
     return " | ".join(
-        f"{value:,.2f}" if value < 10 else f"{value:,.1f}" for value in shown
+        "-" if value != value else f"{value:,.2f}" if value < 10 else f"{value:,.1f}"
+        for value in (row["ns_least"], ratio(row), _ratio_all(row))
     )
 
 
@@ -229,7 +249,7 @@ def measured(keys: set[Key], n: int, rounds: int) -> Iterator[tuple[Key, float]]
                 yield key, row.numpy_ns_least / row.ns_least
 
 
-def shortfalls(claimed: dict[Key, float]) -> list[str]:
+def shortfalls(claimed: dict[Key, float], share: float = SHARE) -> list[str]:
     """Return the lines that fail, in words, after all passes."""
     best: dict[Key, float] = {}
     pending = set(claimed)
@@ -237,7 +257,7 @@ def shortfalls(claimed: dict[Key, float]) -> list[str]:
         for n in sorted({n for _, _, n in pending}):
             for key, value in measured(pending, n, ROUNDS[n][1] * factor):
                 best[key] = max(value, best.get(key, 0.0))
-        pending = {key for key in pending if best.get(key, 0.0) < SHARE * claimed[key]}
+        pending = {key for key in pending if best.get(key, 0.0) < share * claimed[key]}
         for key in sorted(pending):
             print(f"below in rounds x {factor}: {_words(key, claimed, best)}")
     return [_words(key, claimed, best) for key in sorted(pending)]
@@ -265,11 +285,13 @@ def check() -> int:
     level, claimed = found
     print(f"level {setting['cpu']} on {setting['processor']}, claims of level {level}")
     start = time.perf_counter()
-    failed = shortfalls(claimed)
+    known = "; ".join(r["setting"]["processor"] for r in results(level).values())
+    share = SHARE if setting["processor"] in known.split("; ") else ELSEWHERE
+    failed = shortfalls(claimed, share)
     for words in failed:
         print(f"FAILED {words}")
     print(
-        f"{len(claimed) - len(failed)} of {len(claimed)} ratios reach {SHARE:.0%} of "
+        f"{len(claimed) - len(failed)} of {len(claimed)} ratios reach {share:.0%} of "
         f"their claims, {time.perf_counter() - start:.0f} s"
     )
     return 1 if failed else 0

@@ -26,7 +26,7 @@ _TOP = 10
 def cases(size: int) -> Iterator[Case]:
     """Yield the lines of the table, with at most `size` candidates in all."""
     generator = np.random.Generator(np.random.PCG64())
-    for n in (min(size, 10**4), min(size, 10**6)):
+    for n in sorted({min(size, 10**4), min(size, 10**6)}):
         name = f"n={n:.0e}".replace("e+0", "e")
         ways = _ways(_scores((n,), generator), generator)
         for title, (ours, theirs, best) in ways.items():

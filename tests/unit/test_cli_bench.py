@@ -247,7 +247,7 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert document["setting"]["processor"]
     assert len(document["kernels"]) == 16
     assert len(document["local"]) == 15
-    assert len(document["selection"]) == 15
+    assert len(document["selection"]) == 9
     for row in document["kernels"] + document["local"] + document["selection"]:
         assert 0 < row["ns_low"] <= row["ns"] <= row["ns_high"]
         assert row["ns_least"] <= row["ns_low"]
