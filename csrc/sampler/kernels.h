@@ -138,7 +138,7 @@ typedef struct {
     /* out = mass (e^x - 1), x <= 0: gather.c. */
     void (*fall)(const double *x, const double *mass, double *out, size_t n);
 
-    /* Rows of a clipped sum, and values of a column: see rows_body.inc.h. */
+    /* Rows of a clipped sum, and values of a column: see rows_body.inc.h, column_body.inc.h. */
     double (*rows_measure)(const void *x, int single, int squares, size_t n);
     void (*rows_round)(const double *y, double r, int nearest, int32_t *z, size_t n);
     void (*rows_add)(const void *const *x, int single, const double *r, const int *nearest,

@@ -45,6 +45,7 @@ static inline void FDP_K(expand)(const uint8_t *restrict bits, uint64_t *restric
 #include "number_body.inc.h"
 #include "tally_body.inc.h"
 #include "rows_body.inc.h"
+#include "column_body.inc.h"
 #include "table_body.inc.h"
 FDP_TARGET_END
 

@@ -84,6 +84,7 @@ static void FDP_K(add_grid)(const fdp_grid_t *grid, const double *x,
 #include "number_body.inc.h"
 #include "tally_body.inc.h"
 #include "rows_body.inc.h"
+#include "column_body.inc.h"
 #include "table_body.inc.h"
 FDP_TARGET_END
 

@@ -29,4 +29,5 @@
 #include "number_body.inc.h"
 #include "tally_body.inc.h"
 #include "rows_body.inc.h"
+#include "column_body.inc.h"
 #include "table_body.inc.h"

@@ -28,6 +28,7 @@ FDP_TARGET_V128
 #include "number_body.inc.h"
 #include "tally_body.inc.h"
 #include "rows_body.inc.h"
+#include "column_body.inc.h"
 #include "table_body.inc.h"
 FDP_TARGET_END
 

@@ -365,8 +365,8 @@ def clamp_is_lipschitz(pull: int = 1) -> Iterator[Any]:
 @lemma(
     "sums.md",
     "1 + |u| + |q| <= 5/2",
-    "csrc/sampler/rows_body.inc.h: *square = (FDP_SQUARED(u) + one / 2) >> c->bits;",
-    "csrc/sampler/rows_body.inc.h: squares -= there & half;",
+    "csrc/sampler/column_body.inc.h: *square = (FDP_SQUARED(u) + one / 2) >> c->bits;",
+    "csrc/sampler/column_body.inc.h: squares -= there & half;",
     wrong=[{"squares": z3.Q(9, 4) - z3.Q(1, 2**30)}, {"sizes": z3.Q(9, 4)}],
 )
 def column_bounds(squares: Any = SQUARES, sizes: Any = SIZES) -> Iterator[Any]:
