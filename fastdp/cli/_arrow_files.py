@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -275,3 +275,11 @@ class FeatherSink:
 
     def close(self) -> None:
         self._writer.close()
+
+
+#: How a file of each kind is opened, its reader and its writer. A new form is a line
+#: here with its two classes, and a line of `_places.FORMS`.
+KINDS: dict[str, tuple[Callable[[Place], Any], Any, Any]] = {
+    "parquet": (Place.open_anywhere, ParquetSource, ParquetSink),
+    "feather": (Place.open_indexed, FeatherSource, FeatherSink),
+}

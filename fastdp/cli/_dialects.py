@@ -104,16 +104,26 @@ PLAIN = Dialect()
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the dialect."""
-    add = parser.add_argument
-    add("--encoding", metavar="NAME", help="of text tables: latin-1, utf-16, ... ")
-    add("--delimiter", metavar="SIGN", help="between cells: ';', '|', tab, ...")
-    add("--decimal", metavar="SIGN", help="decimal sign of numbers in text: ','")
-    add("--thousands", metavar="SIGN", help="between three digits of such a number")
+    add = parser.add_argument_group(
+        "dialect of tables that are read as text"
+    ).add_argument
+    add(
+        "--encoding",
+        metavar="NAME",
+        help="latin-1, cp1252, utf-16, ... (default: utf-8)",
+    )
+    add("--delimiter", metavar="SIGN", help="sign between cells: ';', '|', tab, ...")
+    add(
+        "--decimal",
+        metavar="SIGN",
+        help="decimal sign of numbers: ',' or '.' (default)",
+    )
+    add("--thousands", metavar="SIGN", help="sign between groups of three digits")
     add(
         "--null",
         metavar="TEXT",
         action="append",
-        help="cell of text that means a missing value; may be given again",
+        help="cell that means a missing value; may be given again",
     )
 
 
@@ -177,7 +187,7 @@ def _encoding(option: str, name: str) -> str:
         return found
     if re.fullmatch(_FAMILIES, found):
         text = bytes(range(256)).decode(found, "replace")
-        if len(text) == 256 and text[:128].isascii():
+        if len(text) == 256 and text.startswith(bytes(range(128)).decode()):
             return found
     raise ParameterError(
         f"{option.format('encoding')} must be utf-8, utf-16 or an encoding of one byte "

@@ -66,20 +66,10 @@ class Sink(Protocol):
         """Finish the file."""
 
 
-#: How a file of each kind is opened, its reader and its writer. A new kind of form is
-#: one line here and one in `_places.FORMS`.
+#: How a file of each kind is opened, its reader and its writer.
 _KINDS: dict[str, tuple[Callable[[Place], Any], type[Source], type[Sink]]] = {
     "text": (Place.open, TextSource, TextSink),
-    "parquet": (
-        Place.open_anywhere,
-        _arrow_files.ParquetSource,
-        _arrow_files.ParquetSink,
-    ),
-    "feather": (
-        Place.open_indexed,
-        _arrow_files.FeatherSource,
-        _arrow_files.FeatherSink,
-    ),
+    **_arrow_files.KINDS,
 }
 
 

@@ -24,7 +24,7 @@ METADATA = "fastdp.release"
 FORMAT = "fastdp release"
 VERSION = 1
 
-_INPUT_HELP = "table to read: a file, a folder of Parquet files, a URI, or - for stdin"
+INPUT_HELP = "table to read: a file, a folder of Parquet files, a URI, or - for stdin"
 _OUTPUT_HELP = "table to write: a file, a URI, or - for stdout; whole or not at all"
 
 _ESCAPE = "in CSV and TSV, put ' before text that a spreadsheet would run"
@@ -40,7 +40,7 @@ docs/tables.md says more.
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the output, of forms, of statements and of the ledger."""
+    """Add the options of the output, forms, dialect, statement and ledger."""
     add = parser.add_argument
     add("-o", "--output", metavar="OUTPUT", help=_OUTPUT_HELP)
     for name in ("input", "output"):
@@ -49,6 +49,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
             choices=list(_places.FORMS),
             help=f"form of the {name}, where its name does not say it (- is csv)",
         )
+    _dialects.add_options(parser)
     add(
         "--metadata",
         metavar="FILE",
@@ -57,13 +58,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     add("--json", action="store_true", help="print the statement as JSON, on stdout")
     _ledgered.add_options(parser)
-
-
-def add_input(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
-    """Add the input, and the options of its dialect."""
-    nargs = None if required else "?"
-    parser.add_argument("input", metavar="INPUT", nargs=nargs, help=_INPUT_HELP)
-    _dialects.add_options(parser)
 
 
 def add_escape(parser: argparse.ArgumentParser) -> None:

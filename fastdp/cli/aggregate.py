@@ -39,8 +39,8 @@ _STATISTICS = ("sum", "mean", "variance", "std", "median")
 _NUMBERS = ("quantiles", "histogram", "bounds")
 
 _DESCRIPTION = """\
-Count records, and take sums, means, variances and quantiles of columns, by groups,
-with noise.
+Count records, and take sums, means, variances, quantiles and histograms of columns, by
+groups, with noise.
 
 --unit names the column of persons (or other units), all of whose records are hidden:
 each keeps at most --groups groups, and --records records in each, chosen at random.
@@ -73,7 +73,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         epilog=_tables.EPILOG + _EPILOG,
     )
     add = parser.add_argument
-    _tables.add_input(parser, required=False)
+    add("input", metavar="INPUT", nargs="?", help=_tables.INPUT_HELP)
     add("--plan", metavar="FILE", help="TOML that describes tables, instead of options")
     add(
         "--set",

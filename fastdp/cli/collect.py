@@ -75,7 +75,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         epilog=_tables.EPILOG + _EPILOG,
     )
     add = parser.add_argument
-    _tables.add_input(parser)
+    add("input", metavar="INPUT", help=_tables.INPUT_HELP)
     columns = parser.add_mutually_exclusive_group(required=True)
     columns.add_argument("--column", metavar="NAME", help="column to privatize")
     columns.add_argument(

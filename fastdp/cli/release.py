@@ -85,7 +85,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
         epilog=_tables.EPILOG + _EPILOG,
     )
     add = parser.add_argument
-    _tables.add_input(parser)
+    add("input", metavar="INPUT", help=_tables.INPUT_HELP)
     add(
         "--column",
         metavar="NAME",
