@@ -12,23 +12,22 @@ import abc
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import ROUND_CEILING
 from fractions import Fraction
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import Any, ClassVar, Self
 
-from fastdp import _validate
+from fastdp import _public, _validate
 from fastdp._validate import Real, float_up
 from fastdp.accounting import conversions
 from fastdp.accounting._accountant import Accountant
 from fastdp.accounting._calibrate import calibrate_count
 from fastdp.accounting._facts import facts_of, require_rho
+from fastdp.accounting._filter import PrivacyFilter, decimal, written
 from fastdp.accounting._numeric import shortened_up
-from fastdp.accounting._record import Record
 from fastdp.accounting.events import Event, GaussianEvent, GDPEvent, Relation
-from fastdp.accounting.events._base import HasEvent, as_event, check_event, relation_of
+from fastdp.accounting.events._base import check_event, relation_of
 from fastdp.accounting.rdp import renyi_divergence
 from fastdp.exceptions import (
-    BudgetExceededError,
     ParameterError,
     UnsupportedEventError,
 )
@@ -42,107 +41,6 @@ __all__: list[str] = [
     "RDPFilter",
     "ZCDPFilter",
 ]
-
-Spent = TypeVar("Spent")
-
-
-class PrivacyFilter(Record[Spent], Generic[Spent]):
-    """Base of all filters: spend atomically, or refuse and change nothing."""
-
-    #: The events that the notion can charge, in words.
-    _TAKES: ClassVar[str] = "its events"
-
-    def spend(self, event: Event | HasEvent, count: float = 1) -> Self:
-        """Take `count` times `event` from the budget; call this before the release.
-
-        Parameters
-        ----------
-        event : Event or mechanism
-            The event of the next release; for a mechanism, its `event()`.
-        count : int
-            Number of times, >= 0; 0 adds nothing. 1e4 counts as an int.
-
-        Returns
-        -------
-        PrivacyFilter
-            This filter.
-
-        Raises
-        ------
-        UnsupportedEventError
-            The filter's notion has no bound for the event, or its neighboring relation
-            or group size differs from the earlier events'.
-        BudgetExceededError
-            The budget does not cover the event, or the filter was made by another
-            process: nothing has been spent.
-        """
-        return self._add(event, count)
-
-    def covers(self, event: Event | HasEvent, count: float = 1) -> bool:
-        """Return whether `spend` would succeed now.
-
-        Raises
-        ------
-        UnsupportedEventError
-            As for `spend`.
-        """
-        times = _validate.whole("count", count, 0)
-        event = as_event("event", event)
-        with self._lock:
-            return self._within(self._after(event, max(times, 1))) or not times
-
-    def _admit(self, state: Spent) -> None:
-        if not self._within(state):
-            raise BudgetExceededError(
-                f"the budget of {self._budget()} does not cover the event: "
-                f"{self._shortage(state)}; nothing was spent"
-            )
-
-    def _refused(self, event: Event) -> UnsupportedEventError:
-        """Return the error for an event of another notion, naming the filter to use."""
-        facts, other = (
-            facts_of(event),
-            "for repetitions of one event use DeclaredFilter",
-        )
-        if (facts.stated(), facts.rho()) != (None, None):
-            other = "ApproximateFilter(epsilon=..., delta=...) takes it"
-        return UnsupportedEventError(
-            f"{type(self).__name__} takes {self._TAKES}, got "
-            f"{type(event).__name__}: {other}"
-        )
-
-    def __repr__(self) -> str:
-        relation = self.neighboring_relation
-        shown = "" if relation is None else f", {relation.name}"
-        return f"<{type(self).__name__}: {self._budget()}, {self._left()} left{shown}>"
-
-    @abc.abstractmethod
-    def _within(self, state: Spent) -> bool:
-        """Return whether the budget covers the spending of this state."""
-
-    @abc.abstractmethod
-    def _budget(self) -> str:
-        """Return the budget in words."""
-
-    @abc.abstractmethod
-    def _left(self) -> str:
-        """Return the rest of the budget as a decimal."""
-
-    @abc.abstractmethod
-    def _shortage(self, state: Spent) -> str:
-        """Return the requested and the remaining budget for a state that exceeds it."""
-
-
-def _decimal(value: Fraction, rounding: str = ROUND_FLOOR) -> str:
-    """Return at most 12 digits; round a remainder down and a cost up."""
-    context = Context(prec=12, rounding=rounding)
-    shown = context.divide(Decimal(value.numerator), Decimal(value.denominator))
-    return f"{shown.normalize():f}" if 1e-6 < abs(shown) < 1e12 else f"{shown:g}"
-
-
-def _written(name: str, value: Real) -> Fraction:
-    """Return a budget: a Python float is read as its shortest decimal."""
-    return _validate.nonnegative(name, _validate.written(value))
 
 
 class _SumFilter(PrivacyFilter[Fraction]):
@@ -179,13 +77,13 @@ class _SumFilter(PrivacyFilter[Fraction]):
         """Return the cost of one event, or raise an error."""
 
     def _budget(self) -> str:
-        return f"{self._UNIT} {_decimal(self._limit)}"
+        return f"{self._UNIT} {decimal(self._limit)}"
 
     def _left(self) -> str:
-        return _decimal(self.remaining)
+        return decimal(self.remaining)
 
     def _shortage(self, state: Fraction) -> str:
-        asked = _decimal(state - self._state, ROUND_CEILING)
+        asked = decimal(state - self._state, ROUND_CEILING)
         return f"{asked} was asked, {self._left()} is left"
 
 
@@ -215,7 +113,7 @@ class PureFilter(_SumFilter):
     def __init__(
         self, epsilon: Real, neighboring_relation: Relation | None = None
     ) -> None:
-        super().__init__(_written("epsilon", epsilon), neighboring_relation)
+        super().__init__(written("epsilon", epsilon), neighboring_relation)
 
     def _price(self, event: Event) -> Fraction:
         epsilon = facts_of(event).pure()
@@ -242,7 +140,7 @@ class ZCDPFilter(_SumFilter):
     _UNIT = "rho"
 
     def __init__(self, rho: Real, neighboring_relation: Relation | None = None) -> None:
-        super().__init__(_written("rho", rho), neighboring_relation)
+        super().__init__(written("rho", rho), neighboring_relation)
 
     def _price(self, event: Event) -> Fraction:
         return require_rho(event)
@@ -284,7 +182,7 @@ class RDPFilter(_SumFilter):
         if exact <= 1:
             raise ParameterError(f"order must be > 1, got {_validate.shown(order)}")
         self._order = float_up(exact)  # divergences rise with the order
-        super().__init__(_written("epsilon", epsilon), neighboring_relation)
+        super().__init__(written("epsilon", epsilon), neighboring_relation)
 
     def _price(self, event: Event) -> Fraction:
         divergence = float(renyi_divergence(event, [self._order])[0])
@@ -295,7 +193,7 @@ class RDPFilter(_SumFilter):
         return Fraction(divergence)
 
     def _budget(self) -> str:
-        return f"divergence {_decimal(self._limit)} at order {self._order!r}"
+        return f"divergence {decimal(self._limit)} at order {self._order!r}"
 
 
 class DeclaredFilter(_SumFilter):
@@ -399,7 +297,7 @@ class GDPFilter(_SumFilter):
     _TAKES, _UNIT = "events with a mu: GaussianEvent and GDPEvent", "mu^2"
 
     def __init__(self, mu: Real, neighboring_relation: Relation | None = None) -> None:
-        super().__init__(_written("mu", mu) ** 2, neighboring_relation)
+        super().__init__(written("mu", mu) ** 2, neighboring_relation)
 
     def _price(self, event: Event) -> Fraction:
         match event:
@@ -456,7 +354,7 @@ class ApproximateFilter(PrivacyFilter[_Broken]):
         slack: Real | None = None,
         neighboring_relation: Relation | None = None,
     ) -> None:
-        self._epsilon = _written("epsilon", epsilon)
+        self._epsilon = written("epsilon", epsilon)
         whole = _validate.open_unit("delta", _validate.written(delta))
         part = whole / 10 if slack is None else _validate.exact("slack", slack)
         part = _validate.between("slack", part, Fraction(0), whole)
@@ -506,17 +404,15 @@ class ApproximateFilter(PrivacyFilter[_Broken]):
         return covered and state.delta <= self._delta
 
     def _budget(self) -> str:
-        return (
-            f"epsilon {_decimal(self._epsilon)} and own delta {_decimal(self._delta)}"
-        )
+        return f"epsilon {decimal(self._epsilon)} and own delta {decimal(self._delta)}"
 
     def _left(self) -> str:
         spent = self._snapshot()
-        rho = _decimal(max(self._rho - spent.rho, Fraction(0)))
-        delta = _decimal(self._delta - spent.delta)
+        rho = decimal(max(self._rho - spent.rho, Fraction(0)))
+        delta = decimal(self._delta - spent.delta)
         if spent.epsilon > self._epsilon:
             return f"rho {rho}, own delta {delta}"
-        by_sum = _decimal(self._epsilon - spent.epsilon)
+        by_sum = decimal(self._epsilon - spent.epsilon)
         return f"epsilon {by_sum} as a sum, or rho {rho}, own delta {delta}"
 
     def _shortage(self, state: _Broken) -> str:
@@ -529,6 +425,9 @@ class ApproximateFilter(PrivacyFilter[_Broken]):
                 rest = max(
                     getattr(self, f"_{name}") - getattr(spent, name), Fraction(0)
                 )
-                asked.append(f"{name} {_decimal(cost, ROUND_CEILING)}")
-                left.append(f"{name} {_decimal(rest)}")
+                asked.append(f"{name} {decimal(cost, ROUND_CEILING)}")
+                left.append(f"{name} {decimal(rest)}")
         return f"{', '.join(asked)} was asked, {', '.join(left)} is left"
+
+
+_public.show(globals())

@@ -262,7 +262,7 @@ FLOORS = {
     ),
     "readings": (
         *("_amplification", "_audits", "_calibrate", "amplification", "calculators"),
-        *("filters", "guarantees", "odometers", "parallel", "readings", ""),
+        *("_filter", "filters", "guarantees", "odometers", "parallel", "readings", ""),
     ),
 }
 FLOOR_OF = {name: i for i, names in enumerate(FLOORS.values()) for name in names}
