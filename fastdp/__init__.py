@@ -9,15 +9,14 @@ A table of counts, released with differential privacy::
 
 Integers: DiscreteLaplace, DiscreteGaussian, TruncatedLaplace. Real numbers: Laplace,
 Gaussian. Choices and quantiles: ExponentialMechanism, PermuteAndFlip,
-ReportNoisyMax, SparseVector, Quantiles. Reports that users randomize
-themselves: RandomizedResponse, UnaryEncoding, LocalHashing, HadamardResponse,
-SubsetSelection, ShuffledResponse, best_frequency_oracle; of numbers LocalMean, of
-vectors VectorResponse. What releases cost together: `fastdp.accounting`. Pictures:
-`fastdp.plot`. The laws alone: `fastdp.distributions`, and draws from them:
-`fastdp.random`. A durable budget:
-`fastdp.ledger`. A private table of records: `Plan`, `Unit`. Frames of any library:
-`fastdp.frames`. Models: `fastdp.learning`. Gradients: `fastdp.training`. Under other
-libraries: `fastdp.adapters`. Tests of anybody's mechanism: `fastdp.audit`.
+ReportNoisyMax, SparseVector, Quantiles. Reports that users randomize themselves:
+RandomizedResponse, UnaryEncoding, LocalHashing, HadamardResponse, SubsetSelection,
+ShuffledResponse, best_frequency_oracle; for numbers LocalMean, for vectors
+VectorResponse. The joint cost of releases: `fastdp.accounting`. Pictures:
+`fastdp.plot`. Laws: `fastdp.distributions`; draws from the laws: `fastdp.random`. A
+durable budget: `fastdp.ledger`. A private table of records: `Plan`, `Unit`. Frames of
+any library: `fastdp.frames`. Models: `fastdp.learning`. Gradients: `fastdp.training`.
+Adapters for other libraries: `fastdp.adapters`. Tests of any mechanism: `fastdp.audit`.
 """
 
 # Public names are resolved on first use, so that importing the package loads

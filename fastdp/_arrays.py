@@ -38,12 +38,12 @@ _REALS = "a float64 or float32 array"
 
 
 def data(name: str, x: object, *, real: bool) -> np.ndarray[Any, Any]:
-    """Return `x` as a C-contiguous array of native byte order, copied if need be.
+    """Return `x` as a C-contiguous array of native byte order, copied if necessary.
 
     Raises
     ------
     DTypeError
-        `x` is not a plain array of numbers of the kind asked for.
+        `x` is not a plain array of numbers of the wanted kind.
     """
     if _core.plain(x, real):
         return x
@@ -73,7 +73,8 @@ def output(
     Raises
     ------
     DTypeError
-        Not an array, of a wrong dtype, not C-contiguous or not writeable.
+        `out` is not an array, has a wrong dtype, or is not C-contiguous or not
+        writeable.
     ParameterError
         The shape is wrong.
     """
@@ -116,7 +117,7 @@ def fill(
     workers: int,
     grid: Grid | None = None,
 ) -> np.ndarray[Any, Any]:
-    """Write x + noise into the checked array `out`, or a new one of that shape."""
+    """Write x + noise into the checked array `out`, or a new array of this shape."""
     if workers is not ONE:
         workers = _validate.integer("workers", workers, 1)
     if x is not None and not isinstance(out, tuple) and _core.share(x, out):
@@ -137,7 +138,7 @@ def fill(
 
 
 def same(x: np.ndarray[Any, Any], out: np.ndarray[Any, Any]) -> bool:
-    """Tell whether two arrays start at the same address and have the same dtype."""
+    """Return whether two arrays start at the same address and have the same dtype."""
     start, first = (a.__array_interface__["data"][0] for a in (x, out))
     return bool(start == first and x.dtype == out.dtype)
 

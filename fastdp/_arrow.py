@@ -1,8 +1,8 @@
 """Columns by the Arrow PyCapsule protocol, read without pyarrow.
 
 A single chunk is a view of the producer's memory; several chunks are concatenated.
-The steps depend on formats and sizes alone: a validity bitmap is applied to every row
-in the same way, whether it marks nulls or not.
+The steps depend only on formats and sizes: a validity bitmap is applied to every row in
+the same way, with or without nulls.
 
 https://arrow.apache.org/docs/format/CDataInterface/PyCapsuleInterface.html
 """
@@ -39,10 +39,10 @@ _BLOCK = 1 << 14
 
 
 def is_column(type_: type) -> bool:
-    """Tell whether objects of a class offer a column, or a stream of its chunks.
+    """Return whether objects of a class offer a column, or a stream of its chunks.
 
-    Look at the class, not the object: some objects return an attribute for any name,
-    and slowly.
+    It checks the class, not the object, because some objects slowly return an attribute
+    for any name.
     """
     return hasattr(type_, "__arrow_c_array__") or hasattr(type_, "__arrow_c_stream__")
 
@@ -62,10 +62,9 @@ def column(
 ) -> _Array:
     """Return a column as a one-dimensional array, with nulls as the number `null`.
 
-    A column that may have nulls is converted to `wide` first, if that holds all its
-    numbers. `labels` says that categories are wanted; it changes messages only.
-
-    The result is a view if there is one chunk, of numbers, without a validity bitmap.
+    A column that may have nulls is first converted to `wide`, if `wide` holds all its
+    numbers. `labels` means that categories are wanted, and changes only messages. The
+    result is a view if there is one chunk of numbers without a validity bitmap.
 
     Raises
     ------
@@ -93,11 +92,11 @@ _OFFSETS = {b"u": 4, b"z": 4, b"U": 8, b"Z": 8}
 
 
 def text(x: Any) -> tuple[_Array, _Array] | None:
-    """Return the bytes of a column of strings, and the offsets of the strings in them.
+    """Return the bytes of a column of strings, and the strings' offsets.
 
-    Nulls become empty strings. Returns None for any other column, even if its stream
-    was read, and for one that its producer cannot convert: callers can try other ways
-    to read the object.
+    Nulls become empty strings. It returns None for any other column, even if its stream
+    was read, and for a column that its producer cannot convert; callers can then read
+    the object in other ways.
     """
     try:
         if _is_array(type(x)):  # type: ignore[arg-type]  # classes are hashable
@@ -125,7 +124,7 @@ def text(x: Any) -> tuple[_Array, _Array] | None:
 def _without_nulls(
     start: _Array, content: _Array, validity: _Array, skipped: int
 ) -> tuple[_Array, _Array]:
-    """Return offsets and bytes without the bytes that null entries may have."""
+    """Return offsets and bytes without the bytes of null entries."""
     lengths = np.diff(start)
     there = _spread(validity, skipped, len(lengths)).astype(np.bool_)
     kept = content[np.repeat(there, lengths)]
@@ -138,7 +137,7 @@ RULE = "one column of integers, floats or bools"
 
 
 def line_for_table(labels: bool) -> str:
-    """Return the line to write instead of passing a table; `labels`: of categories."""
+    """Return the code to use instead of a table; with `labels`, for categories."""
     line = (
         'frames.randomize(frame, {"column": m})'
         if labels

@@ -11,7 +11,7 @@ from fastdp import _core
 
 
 def show_config() -> dict[str, str]:
-    """Return the version, CPU level, cipher, compiler and the versions underneath.
+    """Return the versions of fastdp and its platform, CPU level, cipher and compiler.
 
     Returns
     -------

@@ -59,7 +59,7 @@ for _number, _code in enumerate("?bBhHiIlLqQfd"):
 def zero(cnp.ndarray out):
     """Fill an array with zeros; leave object arrays and read-only ones unchanged.
 
-    Nothing here runs Python code, so that no signal cuts in.
+    Nothing here runs Python code, so no signal can interrupt it.
     """
     cdef object dtype = <object> <PyObject *> cnp.PyArray_DESCR(out)
     if dtype.hasobject or not cnp.PyArray_ISWRITEABLE(out):
@@ -81,8 +81,8 @@ def zero_on_failure(function, str name="out", bint integers=False):
     """Wrap `function` so that it zeros its argument `name` if it raises.
 
     The argument is an array or a list of arrays. The wrapper is C, which no signal and
-    no tracer can interrupt, so the promise holds from the start of the call. `integers`
-    says that `function` is a method that adds the noise of `_sampler` to integers; a
+    no tracer can interrupt, so the promise holds from the start of the call. With
+    `integers`, `function` is a method that adds the noise of `_sampler` to integers; a
     single numpy int64, or Python int in its range, then takes a shorter path.
     """
     cdef Py_ssize_t place = function.__code__.co_varnames.index(name)
@@ -156,7 +156,7 @@ cdef class Call:
             c.stream.tape = &self.tape
 
     cdef fdp_call_t *key(self) except NULL:
-        """The open call; one that has ended is refused."""
+        """Return the open call; refuse a call that has ended."""
         if self.c.stream.cipher == 0:
             raise FastDPError("the call has ended")
         return &self.c
@@ -304,7 +304,7 @@ cdef const uint8_t *_data(const Job *job, size_t at) noexcept nogil:
 
 @cython.final
 cdef class _Seat:
-    """A task on a thread of its own."""
+    """A task on its own thread."""
 
     cdef object task
     cdef list errors
@@ -332,10 +332,10 @@ cdef class _Seat:
 
 
 def run(list tasks):
-    """Run the tasks, the first here and the others on threads of their own.
+    """Run the tasks, the first here and the others on their own threads.
 
-    No task runs any more when this returns or raises, even if a signal cuts in, so
-    that the caller can clean up memory that no task touches.
+    No task is running when this returns or raises, even after a signal, so the caller
+    can clean up memory that no task touches.
     """
     cdef list errors = [], seats = []
     cdef _Seat seat
@@ -370,7 +370,7 @@ cdef tuple _ratio(fdp_ratio_t *ratio, fraction):
 
 @cython.final
 cdef class Sampler:
-    """A prepared law: the kernel's table and the parameter behind it."""
+    """A prepared law: the kernel's table and the law's parameter."""
 
     cdef fdp_sampler_t c
 
@@ -379,7 +379,7 @@ cdef class Sampler:
 
     @staticmethod
     def laplace(scale, int64_t bound=0):
-        """Discrete Laplace noise of a rational scale, kept to |x| <= bound if bound > 0."""
+        """Discrete Laplace noise of a rational scale; |x| <= bound if bound > 0."""
         cdef Sampler self = Sampler.__new__(Sampler)
         cdef fdp_ratio_t ratio
         num, den = _ratio(&ratio, scale)
@@ -429,7 +429,7 @@ cdef class Sampler:
 
     def widen(self, *, double narrow=0.0, double wide=0.0, bint sure=False,
               bint exact=True):
-        """Return a copy that leaves more lanes to later steps, for tests.
+        """Return a copy that sends more lanes to later steps, for tests.
 
         `narrow` leaves 16 ranks in the lists and no tries in small calls; `wide` sends
         every special lane, or every try, to the exact steps; exact=False makes these
@@ -481,9 +481,9 @@ def plain(x, bint real, bint writeable=False):
 def flat(cnp.ndarray x, int axes=0):
     """Return a contiguous array as one axis of elements, without a copy.
 
-    Elements are numbers, or rows: what the last `axes` axes hold. The array is of
-    numpy's own class: a slice of a matrix, which stays two-dimensional, is not a part
-    of its elements, and one read twice would be released twice.
+    Elements are numbers, or rows over the last `axes` axes. The array has numpy's own
+    class: a slice of a matrix, which stays two-dimensional, would not be a part of its
+    elements, and an element read twice would be released twice.
     """
     if cnp.PyArray_CheckExact(x) and cnp.PyArray_NDIM(x) == 1 + axes:
         return x
@@ -492,7 +492,7 @@ def flat(cnp.ndarray x, int axes=0):
 
 
 def fits(out, dtype, tuple shape):
-    """Whether the kernels can write into `out`, as an array of that dtype and shape."""
+    """Whether the kernels can write into `out` as an array of this dtype and shape."""
     cdef int axis
     if not cnp.PyArray_CheckExact(out) or not cnp.PyArray_ISCARRAY(out):
         return False
@@ -528,7 +528,7 @@ cdef object _empty = np.empty
 def fill(source, Sampler sampler, cnp.ndarray x, out, uint64_t first_chunk=0, grid=None):
     """Write x + noise (noise alone when x is None) into `out` and return it.
 
-    The key comes from a Call, or from a new one made from a stream or None.
+    The key comes from a Call, or from a new Call made from a stream or None.
     Both arrays are C-contiguous, native and of one size. `grid` is (step, low, high,
     nan) for float data. `out` may be the shape of a new array; its dtype is that of x
     for floats, else int64. A new array is not initialized: only this function, which is
@@ -573,8 +573,8 @@ cdef int _fill_scalar(Sampler sampler, object stream, const fdp_target_t *target
 cpdef fill_one(Sampler sampler, x, stream=None):
     """Return x + noise, saturated, as a numpy int64: the fast path for scalars.
 
-    `x` is an int in the range of int64, or a numpy int64. The latter avoids Python's
-    own integers, whose running time depends on the value.
+    `x` is an int in the range of int64, or a numpy int64. A numpy int64 avoids Python's
+    own integers, because their run time depends on the value.
     """
     cdef fdp_target_t target
     cdef int64_t value = 0
@@ -703,12 +703,12 @@ def config():
 
 
 def cipher_available(str cipher):
-    """Whether this machine can run the cipher at the level in force."""
+    """Whether this machine can run the cipher at the current level."""
     return bool(fdp_cipher_available(CIPHERS[cipher]))
 
 
 def limit_cpu(level=None):
-    """For tests: lower the CPU level (None restores it); return the one in force."""
+    """For tests: lower the CPU level (None restores it); return the current level."""
     fdp_cpu_limit(0xFFFFFFFF if level is None else <uint32_t> _LEVELS[level])
     return fdp_cpu_level().decode()
 
@@ -732,7 +732,7 @@ CLIENTS = FDP_CLIENTS
 
 @cython.final
 cdef class Bernoulli:
-    """A prepared Bernoulli law: the alias table of its patterns, and p behind it.
+    """A prepared Bernoulli law: the alias table of its patterns, and its p.
 
     exact=False makes the exact steps fail, for tests."""
 
@@ -815,7 +815,7 @@ cdef fdp_status_t _respond(const Job *job, uint64_t chunk, size_t at,
 
 def respond(source, Response law, cnp.ndarray x, cnp.ndarray out,
             int64_t other=-1, uint64_t first_chunk=0):
-    """Write the reports of integer labels x into an unsigned array of one size."""
+    """Write the reports of integer labels x into an unsigned array of the same size."""
     cdef Job job = _job(x, out)
     job.law, job.other = &law.c, other
     _draw(_respond, &job, cnp.PyArray_SIZE(out), fdp_response_chunk(&law.c), source,
@@ -1007,8 +1007,8 @@ def report_lines(bytes text, size_t start, bytes mechanism, list parts, cnp.ndar
     """Read reports from lines of JSON, from byte `start` on, into an array of them.
 
     `parts` has (name or None, kind, offset, bytes) of each part. Return how many reports
-    were read, and from how many bytes and lines: until the text ends, the array is full,
-    or a line is not written as usual.
+    were read, and from how many bytes and lines: until the text ends, the array is
+    full, or a line does not have the usual form.
     """
     cdef fdp_report_form_t form
     cdef size_t read = 0, lines = 0, count, size = len(text) - start

@@ -114,7 +114,7 @@ cdef class VectorCode:
                1 + (1 << 22) // (self.c.words * self.c.dimension), 0)
 
     def sums(self, cnp.ndarray reports, cnp.ndarray out):
-        """Add the words of the reports, and how many there are, to an int64 array."""
+        """Add the words and the number of the reports to an int64 array."""
         cdef Job job = _job(None, out)
         job.law = &self.c
         job.x = <const uint8_t *> cnp.PyArray_DATA(reports)

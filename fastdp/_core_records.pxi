@@ -123,7 +123,7 @@ def column_moments(column, cnp.ndarray x, group, cnp.ndarray count, cnp.ndarray 
 
 def gather_sums(cnp.ndarray row_loss, cnp.ndarray row_mass, cnp.ndarray loss,
                 cnp.ndarray mass, cnp.ndarray edge, bint square, bint ratios=False):
-    """Return p and d of the cells, and how many additions follow: see fastdp.h.
+    """Return p and d of the cells, and the number of additions; see fastdp.h.
 
     All are float64 arrays; the last edge is infinite.
     """

@@ -51,7 +51,7 @@ cdef class Selection:
         return PyBytes_FromStringAndSize(<char *> &self.c, sizeof(fdp_selection_t))
 
     def widen(self, double tolerance=0.0, *, bint fine=True, bint exact=True):
-        """Return a copy that leaves more to the exact steps, for tests.
+        """Return a copy that sends more cases to the exact steps, for tests.
 
         fine=False skips the step of 128 bits; exact=False makes the last step fail. The
         law stays the same.
@@ -96,7 +96,7 @@ cdef class Selection:
 
 
 cdef bint _is_vector(x):
-    """Tell whether `x` is a nonempty, one-dimensional, contiguous array of float64."""
+    """Whether `x` is a nonempty, one-dimensional, contiguous array of float64."""
     if not cnp.PyArray_CheckExact(x):
         return False
     cdef cnp.ndarray array = x
@@ -105,7 +105,7 @@ cdef bint _is_vector(x):
 
 
 def weights_range(cnp.ndarray weights):
-    """Return (top, spread) of a contiguous array of float64, as `Weights` has them.
+    """Return (top, spread) of a contiguous array of float64, as in `Weights`.
 
     None if a weight is negative, infinite or NaN.
     """
@@ -194,7 +194,7 @@ def select_race(Call call, Selection law, cnp.ndarray scores, cnp.ndarray out,
 
 def select_inverse(Call call, Selection law, cnp.ndarray scores, cnp.ndarray out,
                    size_t first_row=0):
-    """Fill the rows of `out` with choices without replacement from those of `scores`."""
+    """Fill each row of `out` with choices without replacement from `scores`' row."""
     cdef fdp_candidates_t candidates = law._of(scores, first_row)
     cdef size_t k = cnp.PyArray_DIM(out, 1)
     cdef int64_t *data = <int64_t *> cnp.PyArray_DATA(out)
@@ -232,7 +232,7 @@ def race_ahead(Call call, Selection law, tuple one, tuple other):
 
 def race_keys(Call call, Selection law, cnp.ndarray scores, cnp.ndarray low,
               cnp.ndarray high, size_t first_row=0):
-    """Fill `low` and `high` with bounds of the race's keys."""
+    """Fill `low` and `high` with bounds on the race's keys."""
     cdef fdp_candidates_t candidates = law._of(scores, first_row)
     cdef double *lower = <double *> cnp.PyArray_DATA(low)
     cdef double *upper = <double *> cnp.PyArray_DATA(high)

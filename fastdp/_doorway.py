@@ -4,8 +4,8 @@ One-dimensional columns: pandas Series and Index, polars Series, pyarrow Array a
 ChunkedArray, other objects with Arrow's capsule protocol, lists and tuples. Arrays of
 any shape: memoryviews, and objects with DLPack. Kinds and dtypes are public. In a list
 of results (`enter`) the types of the elements are public, too; in a list of records
-they are private, so each element is read by itself. No element appears in an error.
-Libraries are never imported: an object of a library that is not loaded cannot exist.
+they are private, so each element is read separately. No element appears in an error.
+Libraries are never imported, because no object of an unloaded library can exist.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _OWN = {
 @functools.lru_cache(maxsize=1024)
 def _kind_of(type_: type) -> str:
     """Return the kind of a class: "list", "tuple", "pandas.Series" and so on, "arrow",
-    "memory" (DLPack or a memoryview), or "" if it is no column.
+    "memory" (DLPack or a memoryview), or "" if it is not a column.
 
     A class exists only if its library is loaded, so the answer never changes.
     """
@@ -77,12 +77,12 @@ def _kind(x: object) -> str:
 
 
 def shared(name: str, x: Any) -> Any:
-    """Return an array on the memory of `x`, by DLPack or buffer; other objects as is.
+    """Return an array on the memory of `x`, or `x` itself without DLPack or buffer.
 
     Raises
     ------
     DTypeError, ParameterError
-        The memory is not the host's, or `x` does not export it.
+        The memory is not in the host, or `x` does not export it.
     """
     if isinstance(x, memoryview):
         return np.asarray(x)
@@ -105,21 +105,21 @@ def shared(name: str, x: Any) -> Any:
 
 
 def is_data(x: object) -> bool:
-    """Tell whether `x` is a column of some library, not a numpy array or a scalar."""
+    """Return whether `x` is a column of some library, not a numpy array or a scalar."""
     return type(x) not in _SCALARS and _kind(x) != ""
 
 
 def holds_objects(x: Any) -> bool:
-    """Tell whether a column, of numpy or pandas, has dtype object."""
+    """Return whether a column, of numpy or pandas, has dtype object."""
     dtype = getattr(x, "dtype", None)
     return isinstance(dtype, np.dtype) and dtype.kind == "O"
 
 
 def one_index(**columns: Any) -> None:
-    """Refuse pandas columns of one call whose indexes differ.
+    """Refuse pandas columns of one call with different indexes.
 
-    pandas pairs rows by label, arrays pair them by place: only with one index are both
-    the same. Labels are public.
+    pandas pairs rows by label, arrays pair them by place; the two agree only if all
+    indexes are equal. Labels are public.
 
     Raises
     ------
@@ -154,21 +154,21 @@ def enter(
     name : str
         The argument, for messages.
     x : list, tuple, Series, Index or Arrow array
-        What `is_data` takes.
+        An object that `is_data` accepts.
     real : bool, optional
-        Whether floats are wanted, not integers; None: either, as they are.
+        Whether floats are wanted rather than integers; None: either, unchanged.
     truth : bool
-        Whether bools are taken as well.
+        Whether bools are also accepted.
     labels : bool
         Whether categories are wanted; a null is then -1, outside every domain.
     null : int or float
-        What a null counts as otherwise: one constant for all, or the nearest number
-        that the column's type holds.
+        Value of a null otherwise: this constant, or the nearest number that the
+        column's type holds.
 
     Raises
     ------
     DTypeError
-        Elements of another type; more than one dimension.
+        Elements have another type, or there is more than one dimension.
     """
     kind = _kind(x)
     if kind in ("list", "tuple"):
@@ -205,9 +205,10 @@ def keep_kind(x: Any) -> Leave:
 def records(name: str, x: Any) -> _Array:
     """Return a column of numbers as float64, with NaN where a number is missing.
 
-    Nulls, None and NaN count as missing. Each entry follows from its own record and the
-    column's type alone. Python objects, of a list or of dtype object, are read one by
-    one: numbers count, bools and decimals too, and all others, text too, are missing.
+    Nulls, None and NaN count as missing. Each entry depends only on its own record and
+    the column's type. Python objects, in a list or of dtype object, are read one by
+    one: numbers, bools and decimals count, and all other objects, including text, are
+    missing.
 
     Parameters
     ----------
@@ -219,7 +220,7 @@ def records(name: str, x: Any) -> _Array:
     Raises
     ------
     DTypeError, ParameterError
-        A column of another type; more than one dimension.
+        The column has another type, or more than one dimension.
     """
     kind = _kind(x)
     values = x
@@ -246,19 +247,20 @@ def records(name: str, x: Any) -> _Array:
 
 
 def rows(name: str, x: Any) -> _Array:
-    """Return a table of numbers as float64, shape (n, columns); as `records`.
+    """Return a table of numbers as float64, shape (n, columns), like `records`.
 
     Parameters
     ----------
     name : str
         The argument, for messages.
     x : list of lists, DataFrame, Table, RecordBatch, or a column
-        A column is a table with one. What gives its memory stays as it is.
+        A column is a table with one column. An object that exports its memory is not
+        copied.
 
     Raises
     ------
     DTypeError, ParameterError
-        As `records`; rows of different lengths.
+        As in `records`; also raised for rows of different lengths.
     """
     kind = _kind(x)
     if kind in ("list", "tuple") and {*map(type, x)} & {list, tuple}:
@@ -295,7 +297,7 @@ def _to_tuple(results: _Array) -> tuple[Any, ...]:
 def _listed(name: str, x: Any, real: bool | None, truth: bool) -> _Array:
     """Return a list of Python or numpy numbers as an array, saturated.
 
-    They are results of a program, not records: their types are public.
+    The numbers are results of a program, not records, so their types are public.
     """
     items = tuple(x)  # check and read the same items
     kinds = set(map(type, items))
@@ -324,7 +326,7 @@ def _listed_records(x: Any) -> _Array:
 
 
 def _reader(kind: type) -> Callable[[Any], float]:
-    """Return the conversion of a type's objects to float, NaN for all but numbers."""
+    """Return the conversion of a type's objects to float; NaN if not a number."""
     if issubclass(kind, (float, np.floating, bool, np.bool_)):
         return float
     if issubclass(kind, (int, np.integer)) and not issubclass(kind, np.timedelta64):
@@ -404,7 +406,7 @@ def _to_pandas(x: Any, kind: str) -> Leave:
 
 
 def _to_kind(x: Any, kind: str) -> Leave:
-    """Return a function from results to columns of x's library; else to arrays."""
+    """Return a function from results to columns of x's library, or to arrays."""
 
     def leave(results: _Array) -> Any:
         if results.ndim != 1 or results.dtype.names is not None:

@@ -3,13 +3,13 @@
 If the known bits of a uniform do not decide on which side of a threshold it lies, more
 bits are read and compared with integer enclosures of the threshold, until all possible
 values of the uniform lie on one side. No probability is ever rounded. csrc/exact
-settles the trials that the kernels leave undecided in the same way. Proofs:
+decides the trials that the kernels leave undecided in the same way. Proofs:
 ``docs/proofs/resolver.md``.
 
-Bits. A uniform real starts with a prefix (`a`, `nbits`), which says that it lies in
-[a, a + 1) * 2**-nbits. Extension blocks of 16 bytes follow: two
-little-endian 64-bit words, each read from its most significant bit down. The
-caller's ``block(k)`` returns block `k` of the trial, for k = 0, 1, ...
+Bits. A uniform real starts with a prefix (`a`, `nbits`): it is in [a, a + 1) *
+2**-nbits. Extension blocks of 16 bytes follow: two little-endian 64-bit words, each
+read from its most significant bit down. The caller's ``block(k)`` returns block `k` of
+the trial, for k = 0, 1, ...
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Uniform:
     Parameters
     ----------
     prefix, nbits : int
-        The bits known so far: the real lies in [prefix, prefix + 1) * 2**-nbits.
+        The known bits: the real is in [prefix, prefix + 1) * 2**-nbits.
     block : callable
         Source of further bits.
     first : int
@@ -93,7 +93,7 @@ class Uniform:
         self._read = 0
 
     def extend(self) -> None:
-        """Read further blocks: one at first, later as many as were read before."""
+        """Read further blocks: first one block, later the number read so far."""
         count = max(self._read, 1)
         start = self._first + self._read
         for k in range(start, start + count):
@@ -110,7 +110,7 @@ class Uniform:
         return low, low + (1 << _SLACK), self.nbits + _SLACK
 
     def below(self, bound: Enclosure) -> bool:
-        """Tell whether the real is below the enclosed number."""
+        """Return whether the real is below the enclosed number."""
         while True:
             low, high, bits = self.cell()
             lo, hi = bound(bits)

@@ -61,7 +61,7 @@ def repeated(column: npt.NDArray[N], count: int, gap: int) -> npt.NDArray[N]:
 
 
 def _later(column: npt.NDArray[N], steps: int) -> npt.NDArray[N]:
-    """Return a column moved down by some steps."""
+    """Return a column shifted down by some steps."""
     moved = np.zeros_like(column)
     moved[steps:] = column[: max(len(column) - steps, 0)]
     return moved
@@ -83,8 +83,9 @@ def quotient(column: Floats) -> Floats:
 def tree_square(levels: int, count: int, gap: int) -> int:
     """Return the squared sensitivity of the nodes of a binary tree's lowest levels.
 
-    A node of 2^l steps contains at most as many participations of a record as fit in
-    it; for each level the worst case spreads them as unevenly as that allows.
+    A node of 2^l steps can contain a limited number of a record's participations; for
+    each level the worst case spreads the participations as unevenly as this limit
+    allows.
     """
     square = 0
     for level in range(levels):
@@ -106,7 +107,7 @@ def checked_bands(strategy: str, bands: Any, steps: int) -> int | tuple[float, .
     Raises
     ------
     DTypeError, ParameterError
-        `bands` has a wrong type, is out of its domain, or the strategy takes none.
+        `bands` has a wrong type or is out of its domain, or the strategy has no bands.
     """
     if (bands is None) == (strategy == "banded"):
         raise ParameterError(
@@ -144,11 +145,12 @@ def best_bands(
 ) -> tuple[float, ...]:
     """Return `width` coefficients that minimize the largest error over n steps.
 
-    It is that of the last sum: |C u| |1/((1 - x) c(x))|, u the steps 0, gap, 2 gap ..
-    of a record, `count` of them. The gradient of its logarithm is known. After `most`
-    steps the coefficients of the quotient hardly change, so the last ones before stand
-    for all later ones. Parameters are the falls from each coefficient to the next.
-    `effort` limits both `most` and the number of evaluations.
+    The largest error is that of the last sum: |C u| |1/((1 - x) c(x))|, where u marks
+    the `count` steps 0, gap, 2 gap .. of a record. The gradient of its logarithm is
+    known. After `most` steps the coefficients of the quotient hardly change, so the
+    last of these coefficients replace all later ones. The parameters are the decreases
+    from each coefficient to the next. `effort` limits both `most` and the number of
+    evaluations.
     """
     from scipy.optimize import minimize
 
@@ -237,8 +239,8 @@ def buffers_for(n: int, count: int, times: int, gap: int) -> Buffers:
     """Return `count` buffers with the least largest error over n steps.
 
     A record takes part `times` times, gap steps apart. c_j is the integral of a^(j - 1)
-    over a measure on (0, 1). Start from the trapezoidal rule in log(1/a - 1) for the
-    square root, minimize, round to integers.
+    over a measure on (0, 1). The search starts from the trapezoidal rule in log(1/a -
+    1) for the square root, minimizes, and rounds to integers.
     """
     from scipy.optimize import minimize
 
@@ -271,7 +273,7 @@ def _geometric(x: Floats, m: Floats | float) -> Floats:
 
 
 def _patterned(w: Floats, a: Floats, n: int, times: int, gap: int) -> float:
-    """Return the squared sensitivity to `times` steps, the first ones, gap apart."""
+    """Return the squared sensitivity to the first `times` steps, gap apart."""
     j, share = _counted(times)
     one, two = np.triu_indices(len(w))  # both orders of a pair
     both, pair = np.where(one == two, 1, 2) * w[one] * w[two], a[one] * a[two]
@@ -292,7 +294,8 @@ def _rule() -> tuple[Floats, Floats]:
 def _counted(times: int) -> tuple[Floats, Floats]:
     """Return numbers and weights for sums over 0 .. times - 1 of smooth functions.
 
-    All numbers, or the first and the last 64 and a rule of Gauss for those between.
+    These are all numbers, or the first and the last 64 and a Gauss rule for the numbers
+    between.
     """
     if times <= 256:
         return np.arange(float(times)), np.ones(times)
@@ -327,7 +330,7 @@ def buffer_columns(b: Buffers, n: int) -> tuple[Floats, Floats]:
 
 
 def _powers(weights: Floats, rates: Floats, n: int) -> Floats:
-    """Return the sum of weights * rates**j for j < n: products of two short tables."""
+    """Return sums of weights * rates**j for j < n, by products of short tables."""
     low = np.arange(min(n, 2**11))
     high = len(low) * np.arange(-(-n // len(low)))
     found = np.zeros((len(high), len(low)))

@@ -1,7 +1,7 @@
-"""Prepared laws: the kernels' tables, and the exact parameters that settle open cases.
+"""Prepared laws: the kernels' tables, and exact parameters for undecided cases.
 
-Each is made once for its public parameters and cached; mechanisms and the functions of
-`fastdp.random` share them.
+Each law is made once for its public parameters and cached; mechanisms and the functions
+of `fastdp.random` share the laws.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Laws drawn by quantiles, and signed points that sum to shares of Laplace noise.
+"""Laws drawn by quantiles, and shares of Laplace noise as sums of signed points.
 
 A share of shape r and scale t is the sum of a Poisson process of signed integers: size
-l comes with either sign at rate r exp(-l/t) / l. The process is drawn by thinning one
-with rational rates, so that each step is a uniform integer or one comparison of a
+l occurs with either sign at rate r exp(-l/t) / l. The process is drawn by thinning a
+process with rational rates, so each step is a uniform integer or one comparison of a
 uniform real with an enclosed number. Law and proof: ``docs/proofs/shares.md``.
 """
 
@@ -146,7 +146,7 @@ def _cuts(law: Quantiles) -> tuple[int, _Array]:
 
 @lru_cache(maxsize=64)
 def _guide(law: Quantiles) -> _Array:
-    """Return where in `_cuts` the search of a word starts, by its leading bits."""
+    """Return the start in `_cuts` of the search for a word, by its leading bits."""
     starts = np.arange(1 << _GUIDE, dtype=np.uint64) << np.uint64(_WORD - _GUIDE)
     places: _Array = np.searchsorted(_cuts(law)[1], starts)
     return places
@@ -198,7 +198,7 @@ def _further(stream: Stream | None) -> Block:
 
 
 def kept(word: int, size: int, power: int, scale: Fraction, block: Block) -> bool:
-    """Tell whether the uniform of a word is below 2**power q**size / size."""
+    """Return whether the uniform of a word is below 2**power q**size / size."""
 
     def chance(bits: int) -> tuple[int, int]:
         shift = power + 2

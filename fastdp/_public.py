@@ -1,14 +1,14 @@
-"""Sets `__module__` of public classes and functions to where users import them."""
+"""Set `__module__` of public classes and functions to the users' import path."""
 
 from types import FunctionType
 from typing import Any
 
 
 def show(namespace: dict[str, Any]) -> None:
-    """Set `__module__` of a module's public objects to it, unless theirs is shorter.
+    """Set `__module__` of a module's public objects, unless they have a shorter one.
 
-    `namespace` is the module's ``globals()``. If a parent module exports an object,
-    too, the object ends with the parent's name, because the parent finishes later.
+    `namespace` is the module's ``globals()``. If a parent module also exports an
+    object, the object gets the parent's name, because the parent finishes later.
     """
     module = namespace["__name__"]
     for name in namespace["__all__"]:

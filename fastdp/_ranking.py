@@ -1,7 +1,6 @@
 """Races with more than one winner: the k best in order, or candidates in pieces.
 
-Both rest on ``_selection``; the laws and the words are in
-``docs/proofs/selection.md``.
+Both use ``_selection``; the laws and the words are in ``docs/proofs/selection.md``.
 """
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ def _ordered(
     mixed: _Array,
     call: _core.Call,
 ) -> _Array:
-    """Return the k candidates with the largest keys, in order, from bounds of the keys.
+    """Return the k candidates with the largest keys, in order, from bounds on the keys.
 
     The resolver orders candidates whose bounds overlap.
     """
@@ -118,7 +117,7 @@ def _settle(
 
 
 class LongRace:
-    """A race whose candidates come in pieces; only the current leader is kept."""
+    """A race with candidates in pieces; only the current leader is stored."""
 
     def __init__(self, rate: Fraction, noise: Noise, call: _core.Call) -> None:
         self._law = _core.Selection(rate, noise)

@@ -42,7 +42,7 @@ def scores_of(
     Raises
     ------
     DTypeError, ParameterError
-        Not an array of real numbers, or without candidates along `axis`.
+        `scores` are not an array of real numbers, or have no candidates along `axis`.
     """
     real = isinstance(scores, np.ndarray) and scores.dtype.kind == "f"
     array = _arrays.data(name, scores, real=real)
@@ -66,17 +66,18 @@ class Weights:
     Attributes
     ----------
     mantissa, exponent : ndarray of float64, shape (n,) or (rows, n)
-        mantissa * 2**exponent is proportional to the weight, to nearest; the mantissa
-        is 0 or in [1/2, 1), the exponent an integer in (-2**14, 0]; that of 0 is
-        -2**17. Without exponents
-        (None) the mantissas are doubles >= 0, which the kernels take apart.
+        mantissa * 2**exponent is proportional to the weight, rounded to nearest; the
+        mantissa is 0 or in [1/2, 1), the exponent an integer in (-2**14, 0], or -2**17
+        for weight 0. Without exponents (None) the mantissas are doubles >= 0, which the
+        kernels split.
     exact : list of int or Fraction, optional
-        All weights, where some is not mantissa * 2**exponent up to the common factor.
+        All weights, if some weight is not mantissa * 2**exponent up to the common
+        factor.
     spread : float
         At least log2 of the ratio of the largest and least positive weights.
     top : int
-        The largest weight is in [1/2, 1) 2**top; mantissa * 2**exponent is that times
-        2**-top.
+        The largest weight is in [1/2, 1) 2**top; mantissa * 2**exponent is the weight
+        times 2**-top.
     """
 
     mantissa: _Array
@@ -87,7 +88,7 @@ class Weights:
 
     @functools.cached_property
     def table(self) -> _core.Ratios | None:
-        """`exact` as the core takes it."""
+        """`exact` in the core's form."""
         return None if self.exact is None else _core.Ratios(self.exact)
 
     @classmethod

@@ -1,7 +1,7 @@
 """Numerics behind the discrete laws: pairs of doubles, Mills ratio, lattice sums.
 
-A pair is an unevaluated sum of two doubles. It holds an exact integer, or a product to
-a relative error of about 2^-100, so that exp of some hundreds loses no digits.
+A pair is an unevaluated sum of two doubles. It holds an exact integer, or a product
+with a relative error of about 2^-100, so that exp of a few hundred loses no digits.
 """
 
 from __future__ import annotations
@@ -84,9 +84,9 @@ def _direct_ratio(slope: Floats, width: float, terms: int) -> Floats:
 
 
 def _smooth_ratio(y: Floats, slope: Floats, width: float) -> Floats:
-    """Sum by Euler-Maclaurin: the integral, half the first term, derivatives there.
+    """Sum by Euler-Maclaurin: the integral, half of the first term, and derivatives.
 
-    The n-th derivative of exp(-x^2/(2 width^2)) is (-1)^n He_n(y)/width^n times it.
+    The n-th derivative of f = exp(-x^2/(2 width^2)) is (-1)^n He_n(y)/width^n f.
     """
     total = width * mills_ratio(y) + 0.5
     before, current = np.ones_like(slope), slope
@@ -160,7 +160,7 @@ def step_up(k: Pair) -> Pair:
 
 
 def reflected(k: Pair) -> tuple[Pair, npt.NDArray[np.bool_]]:
-    """Return m >= 1 and whether P(X >= k) is P(X >= m) or one minus it."""
+    """Return m >= 1, and whether P(X >= k) is P(X >= m) or 1 - P(X >= m)."""
     direct = (k[0] > 0) | ((k[0] == 0) & (k[1] > 0))
     mirrored = step_up(negated(k))
     high = np.where(direct, k[0], mirrored[0])

@@ -1,4 +1,4 @@
-"""Temporary folders and files; those of a killed run are removed by the next run.
+"""Temporary folders and files; the next run removes leftovers of a killed run.
 
 A folder holds a file `owner` that its process keeps locked; a file is locked itself.
 The system releases the lock when the process ends in any way.
@@ -27,7 +27,7 @@ _PREFIX, _OWNER = "fastdp-spill-", "owner"
 
 
 class Spill:
-    """A folder below TMPDIR, for its user alone, for data too large for memory."""
+    """A folder below TMPDIR, only for its user, for data too large for memory."""
 
     def __init__(self) -> None:
         remove_abandoned()
@@ -69,7 +69,7 @@ def _clean(folders: tuple[Path, ...], owners: list[int], process: int) -> None:
 
 
 def remove_abandoned() -> int:
-    """Remove this user's folders whose process is gone; return how many."""
+    """Remove this user's folders without a running process; return their number."""
     removed = 0
     with contextlib.suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
         for entry in entries:
@@ -92,7 +92,7 @@ def _removed(folder: Path) -> bool:
 
 
 def own(path: Path, flags: int = 0) -> int | None:
-    """Open and lock a file; -1 where there are no locks, None if it was removed."""
+    """Open and lock a file; return -1 without locks, None if it was removed."""
     owner = os.open(path, os.O_RDONLY | flags, 0o666)
     if fcntl is None:
         os.close(owner)
@@ -106,7 +106,7 @@ def own(path: Path, flags: int = 0) -> int | None:
 
 
 def remove_files(folder: Path, name: re.Pattern[str]) -> None:
-    """Remove files whose name matches and whose process is gone."""
+    """Remove files with a matching name and without a running process."""
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
             # To open a pipe would wait for who writes it.
@@ -119,7 +119,7 @@ def remove_files(folder: Path, name: re.Pattern[str]) -> None:
 
 @contextlib.contextmanager
 def _abandoned(path: Path) -> Iterator[bool]:
-    """Lock a file if nobody else has locked it, and tell whether that worked."""
+    """Lock a file if nobody else has locked it; return whether that worked."""
     owner = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
     try:
         # Another run may have removed this file just before it was locked.
@@ -129,7 +129,7 @@ def _abandoned(path: Path) -> Iterator[bool]:
 
 
 def _locked(owner: int) -> bool:
-    """Lock a file without waiting; tell whether it was free."""
+    """Lock a file without waiting; return whether it was free."""
     if fcntl is None:
         return False
     try:

@@ -1,4 +1,4 @@
-"""What `stream=` accepts: None, or an object of `Stream`."""
+"""The argument `stream`: None, or an object of `Stream`."""
 
 from __future__ import annotations
 

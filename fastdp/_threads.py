@@ -1,4 +1,4 @@
-"""The chunk plan: which worker draws which chunks of a call.
+"""The chunk plan: the assignment of a call's chunks to workers.
 
 A call's outputs are cut into chunks of a fixed size, each with its own keys, so
 the result does not depend on the number of workers.

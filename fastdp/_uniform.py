@@ -153,10 +153,11 @@ def permutation(n: int, *, stream: Stream | None = None) -> _Array:
 def allocate(
     records: int, *, steps: int, selected: int = 1, stream: Stream | None = None
 ) -> tuple[_Array, _Array]:
-    """Give each record `selected` of `steps` steps, exactly uniform, independently.
+    """Draw `selected` of `steps` steps for each record, uniformly and independently.
 
-    The batches of one epoch of training: every record is seen, and no record's steps
-    depend on another's. Sizes vary. Make a fresh allocation for each epoch.
+    The result is the batches of one epoch of training: every record occurs, and no
+    record's steps depend on another's. Batch sizes vary. Make a fresh allocation for
+    each epoch.
 
     Parameters
     ----------
@@ -165,15 +166,16 @@ def allocate(
     steps : int
         In [1, 2**32].
     selected : int
-        Distinct steps of each record, in [1, steps]. Every set of as many steps has
-        the same probability.
+        Number of distinct steps of each record, in [1, steps]. All sets of this size
+        have the same probability.
     stream : Stream, optional
         As in `discrete_laplace`.
 
     Returns
     -------
     order : ndarray of int64, shape (records * selected,)
-        Records by steps: step i has `order[starts[i] : starts[i + 1]]`, ascending.
+        Records by step: the batch of step i is `order[starts[i] : starts[i + 1]]`,
+        ascending.
     starts : ndarray of int64, shape (steps + 1,)
 
     Raises
@@ -183,9 +185,9 @@ def allocate(
 
     Privacy
     -------
-    Where a step adds noise to a sum over its batch and divides by a public number
-    (not by the batch's size), an epoch is a `RandomAllocationEvent` of the step's
-    event, for a record added or removed (docs/proofs/allocation.md). Keep the
+    If a step adds noise to a sum over its batch and divides by a public number (not by
+    the batch size), an epoch has the guarantee of a `RandomAllocationEvent` of the
+    step's event, for a record added or removed (docs/proofs/allocation.md). Keep the
     allocation private: neither the records nor the sizes of batches may be shown.
     Timing class T0: the memory access pattern follows the allocation.
 
@@ -232,12 +234,12 @@ def allocate(
 
 @partial(_core.zero_on_failure, name="x")
 def shuffle(x: _Array, *, stream: Stream | None = None) -> None:
-    """Put the rows of an array in an exactly uniform random order, in place.
+    """Shuffle the rows of an array in place into an exactly uniform random order.
 
     Parameters
     ----------
     x : ndarray
-        At least one-dimensional and writeable; moved along its first axis.
+        At least one-dimensional and writeable; shuffled along its first axis.
     stream : Stream, optional
         As in `discrete_laplace`.
 

@@ -88,7 +88,7 @@ def exact(name: str, value: object) -> Fraction:
 def written(value: Any) -> Any:
     """Return the shortest decimal that rounds to a Python float, as an exact rational.
 
-    That is what people write and see: 0.1 is 1/10. Other types are returned unchanged.
+    People write and see this number: 0.1 is 1/10. Other types are returned unchanged.
     Only the limits of filters are read this way, and epsilons by `least_reading`
     (docs/proofs/accounting.md, section 6).
     """
@@ -105,7 +105,7 @@ def least_reading(value: Any) -> Any:
 
 
 def one_of(**given: Real | None) -> tuple[str, Real]:
-    """Return name and value of the one argument that is given; exactly one must be."""
+    """Return name and value of the single given argument; require exactly one."""
     found = [(name, value) for name, value in given.items() if value is not None]
     if len(found) != 1:
         raise ParameterError(f"exactly one of {' and '.join(given)} must be given")
@@ -129,7 +129,7 @@ def nonnegative(name: str, value: object) -> Fraction:
 
 
 def between(name: str, value: object, low: Fraction, high: Fraction) -> Fraction:
-    """Return `value` as an exact rational; it must lie in [low, high]."""
+    """Return `value` as an exact rational; it must be in [low, high]."""
     result = exact(name, value)
     if not low <= result <= high:
         raise ParameterError(
@@ -140,7 +140,7 @@ def between(name: str, value: object, low: Fraction, high: Fraction) -> Fraction
 
 
 def open_unit(name: str, value: object) -> Fraction:
-    """Return `value` as an exact rational; it must lie strictly between 0 and 1."""
+    """Return `value` as an exact rational; it must be strictly between 0 and 1."""
     result = exact(name, value)
     if not 0 < result < 1:
         raise ParameterError(f"{name} must be > 0 and < 1, got {shown(value)}")
@@ -152,7 +152,7 @@ ONE = 1
 
 
 def integer(name: str, value: object, low: int, high: int | None = None) -> int:
-    """Return `value` as an int in [low, high]; bools and floats are refused."""
+    """Return `value` as an int in [low, high]; refuse bools and floats."""
     if type(value) is int:
         result = value
     elif isinstance(value, _NOT_NUMBERS) or not isinstance(value, numbers.Integral):
@@ -235,7 +235,7 @@ def _too_long(name: str) -> ParameterError:
 
 
 def plain(value: Fraction) -> int | float | Fraction:
-    """Return an exact rational as an int or float where these hold it exactly."""
+    """Return an exact rational as an int or a float if that is exact."""
     if value.denominator == 1:
         return value.numerator
     nearest = float_up(value)

@@ -1,8 +1,8 @@
 """The command line: `fastdp` with `release`, `collect`, `account` and others.
 
 One module per command, each with ``add_parser`` and ``run``. They import pyarrow,
-statsmodels and the noise kernels only when they run, so that ``fastdp --help``
-and a mistyped option answer at once.
+statsmodels and the noise kernels only when they run, so that ``fastdp --help`` and a
+mistyped option answer immediately.
 
 Every failure is one line on stderr that starts with ``fastdp:``. It contains only
 public facts (names of files, columns and options, values of parameters). The text of
@@ -57,11 +57,11 @@ _AGAIN = 0.1
 
 
 class _Terminated(BaseException):
-    """The process was asked to end; unfinished work is undone first."""
+    """A signal to end the process; unfinished work is undone first."""
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser with raw help texts and no abbreviated options; it raises its errors."""
+    """A parser with raw help texts and no abbreviated options, which raises errors."""
 
     def __init__(self, **options: Any) -> None:
         options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
@@ -89,13 +89,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     -------
     int
         0 for success, 2 for wrong usage or a refused parameter, 3 for a budget that
-        does not cover, price or fit the release, 4 for a label that stands for
-        something else, 5 for a ledger that cannot be used, 75 for one that is locked or
-        out of reach for now, 6 for an input or output that cannot be read or written, 7
-        where memory or disk ran out, 70 for a mistake of fastdp, 128 and the number of
-        a signal that ended the command (130, 143 or 129), 1 for any other failure, and
-        for an audit that found something.
-        ``--help`` and ``--version`` raise ``SystemExit(0)``.
+        does not cover, price or fit the release, 4 for a label that belongs to
+        something else, 5 for a ledger that cannot be used, 75 for a ledger that is
+        locked or cannot be reached now, 6 for an input or output that cannot be read or
+        written, 7 if memory or disk ran out, 70 for a bug in fastdp, 128 plus the
+        number of a signal that ended the command (130, 143 or 129), 1 for any other
+        failure, and for an audit with findings. ``--help`` and ``--version`` raise
+        ``SystemExit(0)``.
     """
     signals: list[int] = []
     _occupy_standard_files()
@@ -110,7 +110,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _told(error: BaseException, signals: Sequence[int]) -> int:
-    """Print why a command ended and return its exit code."""
+    """Print the reason why a command ended, and return its exit code."""
     from fastdp.cli import _places
 
     if signals or isinstance(error, KeyboardInterrupt):
@@ -153,7 +153,8 @@ def _told(error: BaseException, signals: Sequence[int]) -> int:
 def _occupy_standard_files() -> None:
     """Open standard files that were closed before the start as the null device.
 
-    Otherwise an output table could get such a number, and a library would print to it.
+    Otherwise an output table could get the number of a standard file, and a library
+    would print to it.
     """
     for number in range(3):
         try:
@@ -169,8 +170,8 @@ def _undone_when_ended(received: list[int]) -> Iterator[None]:
     """Raise an exception if a signal would end the process and leave temporary files.
 
     The signals' numbers are added to `received`. Libraries sometimes lose an exception
-    (during imports or callbacks), so an alarm raises it again, unless an error is being
-    handled already: then the files are removed because of that error.
+    (during imports or callbacks), so an alarm raises it again, unless an error is
+    already being handled; the files are then removed because of that error.
     """
     finished = False
 

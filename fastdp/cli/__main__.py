@@ -20,7 +20,7 @@ from fastdp.cli import _told, main
 
 
 class _Pipe(io.RawIOBase):
-    """Standard input whose reads end at a signal.
+    """Standard input with reads that end at a signal.
 
     Python handles signals only in the main thread, which may be waiting, inside a
     library, for the thread that reads here.
@@ -46,9 +46,9 @@ class _Pipe(io.RawIOBase):
 def program() -> NoReturn:
     """Run the command of ``sys.argv`` and end the process.
 
-    Threads of libraries may still be reading the input, since Arrow reads ahead. They
-    need Python, and C exit handlers would wait for them. So skip the finalization of
-    both.
+    Threads of libraries may still be reading the input, since Arrow reads ahead. These
+    threads need Python, and C exit handlers would wait for them. So the finalization of
+    Python and C is skipped.
     """
     with contextlib.suppress(OSError):  # if it is closed, `main` opens it
         if not stat.S_ISREG(os.fstat(0).st_mode):

@@ -1,6 +1,6 @@
 """Events in files that follow from a theorem: shuffled reports and noisy iterations.
 
-They are written like other events, with the parameters of the functions of
+The events are written like other events, with the parameters of the functions of
 `fastdp.accounting.amplification`, which check the conditions.
 """
 
@@ -39,15 +39,15 @@ def made(
     source : dict
         The entry without its count.
     relation : NeighboringRelation, optional
-        The one of the file, for what does not state its own.
+        The file's relation, for events that state none.
     number : callable
         Reads a number of the file.
 
     Raises
     ------
     ParameterError, DTypeError
-        A field is missing, not known or out of its domain, or a condition of the
-        theorem is not met.
+        A field is missing, unknown or out of its domain, or a condition of the theorem
+        is not met.
     """
     kind = str(source["type"])
     parameters = inspect.signature(MAKERS[kind]).parameters

@@ -78,7 +78,7 @@ class Account:
 
 @dataclass(frozen=True)
 class Unknown:
-    """A parameter to solve for: its entry, and its place there."""
+    """A parameter to solve for: its entry, and its place in the entry."""
 
     entry: int
     place: Place
@@ -98,12 +98,12 @@ def read(path: Path, solve: str | None = None) -> tuple[Account, Unknown | None]
         A TOML or JSON file.
     solve : str, optional
         Name of a field that one event has, or "N.name" for the N-th event of the
-        file. The file may leave it out; what it has there does not count.
+        file. The file may leave the field out; its value in the file is ignored.
 
     Raises
     ------
     ParameterError, DTypeError
-        The file is not of the form, or a value is out of its domain.
+        The file does not have this format, or a value is out of its domain.
     FastDPError
         The file cannot be read.
     """
@@ -358,7 +358,7 @@ def _list(name: str, value: object) -> list[object]:
 
 
 def _unknown(solve: str, sources: list[dict[str, Any]]) -> Unknown:
-    """Return the place of the one field with that name."""
+    """Return the place of the only field with this name."""
     number, dot, name = solve.rpartition(".")
     entries = range(len(sources))
     if dot:

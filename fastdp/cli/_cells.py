@@ -1,8 +1,7 @@
-"""From a column of a table to the numbers or labels that a mechanism takes.
+"""Conversion of a table's column to the numbers or labels for a mechanism.
 
-The reading of a cell depends on that cell alone, not on other cells of the column. It
-never fails and never reveals the cell. So one individual's cells change only that
-individual's numbers, whatever they contain.
+The reading of a cell depends only on this cell, never fails and never reveals the cell.
+So one individual's cells change only this individual's numbers, for any content.
 
 ==========================================  ===============  ===================
 cell                                        integers         reals
@@ -59,7 +58,7 @@ _REAL = re.compile(
 def require_numeric(
     name: str, kind: pa.DataType, *, integers: bool, declared: bool
 ) -> None:
-    """Refuse a column whose type the mechanism cannot take.
+    """Refuse a column of a type that the mechanism does not accept.
 
     Parameters
     ----------
@@ -173,7 +172,7 @@ def _text_of(cell: bytes | None) -> str | None:
 def require_labels(
     name: str, kind: pa.DataType, names: Sequence[str] | None, *, declared: bool
 ) -> None:
-    """Refuse a column whose type cannot hold any of the categories.
+    """Refuse a column of a type that cannot hold any of the categories.
 
     Parameters
     ----------
@@ -210,7 +209,7 @@ def require_labels(
 
 
 def require_strings(name: str, kind: pa.DataType) -> None:
-    """Refuse a column whose type has no definite text form.
+    """Refuse a column of a type without a definite text form.
 
     Raises
     ------
@@ -254,14 +253,14 @@ def read_labels(column: pa.Array, categories: pa.Array | None) -> Labels:
 def read_as_they_stand(
     column: pa.Array, values: Integers | Reals
 ) -> npt.NDArray[np.bool_]:
-    """Return which cells equal the numbers as which they were read.
+    """Return a mask of the cells that equal the numbers read from them.
 
     Parameters
     ----------
     column : Array
         Without a dictionary.
     values : ndarray of int64 or float64
-        Result of `read_integers` or `read_reals` for it.
+        Result of `read_integers` or `read_reals` for the column.
     """
     import pyarrow as pa
     from pyarrow import compute, types
@@ -341,7 +340,7 @@ def _reals_of_text(column: pa.Array, missing: float) -> Reals:
 def _plain(
     column: pa.Array, pattern: str, kind: str, constant: int | float
 ) -> tuple[npt.NDArray[Any], list[bytes], npt.NDArray[np.intp]]:
-    """Convert cells that match `pattern` by Arrow, which is fast; return the others.
+    """Convert cells that match `pattern` by Arrow (fast); return the other cells.
 
     Nulls and empty cells become the constant. All other cells are returned as bytes,
     with their positions.

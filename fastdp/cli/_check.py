@@ -1,7 +1,7 @@
-"""``--check``: shows the owner how a table would be read. The only output with data.
+"""``--check``: show the owner how a table would be read; the only output with data.
 
-A release must not say which cells it could not read: that would reveal data. So the
-owner asks beforehand, with the same options; nothing is released then.
+A release must not state which cells it could not read, because that would reveal data.
+So the owner checks in advance with the same options; nothing is released.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Remapped:
     def labels(
         self, column: pa.Array, names: pa.Array | None, categories: int, other: str
     ) -> None:
-        """Add the cells of a column of categories; `other` names what others become."""
+        """Add the cells of a column of categories; `other` is for unknown cells."""
         self._cells += len(column)
         column = _cells.decoded(column)
         labels = _cells.read_labels(column, names)

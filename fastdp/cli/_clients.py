@@ -1,7 +1,6 @@
 """Kinds of data of clients in ``fastdp collect``: category, number, vector or string.
 
-Each kind has its options, checks the columns that it takes, and turns cells into
-reports.
+Each kind has its options, checks its columns, and turns cells into reports.
 """
 
 from __future__ import annotations
@@ -158,12 +157,12 @@ def clients_of(arguments: argparse.Namespace) -> Clients:
 
 
 def names_in(option: str, path: Path, encoding: str = "utf-8") -> tuple[str, ...]:
-    """Return the names in a public file, one a line.
+    """Return the names in a public file, one per line.
 
     Raises
     ------
     FastDPError
-        It cannot be read, or has an empty or repeated name.
+        The file cannot be read, or has an empty or repeated name.
     """
     content = _files.read_text(option, path, _LONGEST, encoding)
     return names_of(option, content.removesuffix("\n").split("\n"))
@@ -222,7 +221,7 @@ class Clients(ABC):
 
     @abstractmethod
     def require(self, name: str, kind: pa.DataType, *, declared: bool) -> None:
-        """Refuse a column whose type cannot hold values of the domain."""
+        """Refuse a column of a type that cannot hold values of the domain."""
 
     @abstractmethod
     def release(self, columns: Sequence[pa.Array], workers: int) -> npt.NDArray[Any]:

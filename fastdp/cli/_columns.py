@@ -17,7 +17,7 @@ def chosen(schema: pa.Schema, wanted: Sequence[str]) -> pa.Schema:
 
 
 def _plain_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type as which view and run-end types are read."""
+    """Return the type in which view and run-end types are read."""
     import pyarrow as pa
     from pyarrow import types
 

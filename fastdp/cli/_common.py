@@ -22,7 +22,7 @@ _log = {"quiet": False, "json": False}
 
 
 class _Set(argparse.Action):
-    """Set the log at once, as the next option may fail; no part of the arguments."""
+    """Set the log immediately, as the next option may fail; store no argument."""
 
     def __call__(self, parser: Any, namespace: Any, values: Any, *_: Any) -> None:
         _log["json" if self.dest == "log" else self.dest] = True
@@ -84,9 +84,9 @@ def require_plottable(path: Path, command: str, extra: str) -> None:
     Raises
     ------
     ParameterError
-        The extension is not one of a picture.
+        The extension is not a picture's.
     FastDPError
-        matplotlib is missing; the message names the `extra` that brings it.
+        matplotlib is missing; the message names the `extra` that installs it.
     """
     if path.suffix.lower() not in _PICTURES:
         raise ParameterError(f"--plot must end in .png, .pdf or .svg, got {path.name}")
@@ -113,7 +113,7 @@ def save_picture(figure: Any, path: Path) -> None:
 
 @contextlib.contextmanager
 def progress(rows: int | None) -> Iterator[Callable[[int], object]]:
-    """Show on a terminal how many rows are done; elsewhere show nothing."""
+    """Show the number of finished rows on a terminal; elsewhere show nothing."""
     with _bar(total=rows, unit=" rows", unit_scale=True) as bar:
         yield (lambda _: None) if bar is None else bar.update
 

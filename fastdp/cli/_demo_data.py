@@ -1,4 +1,4 @@
-"""``fastdp demo --data DIR``: the small files that the documentation's examples read.
+"""``fastdp demo --data DIR``: small files for the documentation's examples.
 
 The visits are computed by arithmetic, without chance, and are not about people. The
 health records are real: the RAND Health Insurance Experiment, from statsmodels.
@@ -45,13 +45,13 @@ def write(folder: Path) -> list[Path]:
 
     ``visits.csv`` and ``visits.parquet`` hold records: 1,000 patients with two rows
     each, both of one clinic. ``clinics.csv`` and ``clinics.parquet`` count the patients
-    of each clinic, so that adding or removing a patient moves one count by 1. Further
-    ``training.toml`` and, where statsmodels is there, ``health.parquet``.
+    of each clinic, so that adding or removing a patient changes one count by 1. It also
+    writes ``training.toml`` and, if statsmodels is installed, ``health.parquet``.
 
     Raises
     ------
     FastDPError
-        pyarrow is missing, a file exists already, or one cannot be written.
+        pyarrow is missing, or a file exists already or cannot be written.
     """
     _common.require_pyarrow("demo --data")
     import pyarrow as pa

@@ -84,7 +84,7 @@ def open_source(
     place : Place
         A text file with a header line, a Parquet file or folder, or a Feather file.
     wanted : sequence of (option, name)
-        Names of columns and the options that asked for them, for messages.
+        Names of columns with the options that name them, for messages.
     numbers : collection of str
         Those of them that are read as numbers: in text by the dialect of `place`.
 
@@ -110,7 +110,7 @@ def _source(
     numbers: Collection[str],
     stack: contextlib.ExitStack,
 ) -> Source:
-    """Return the source; what it opens is closed by `stack`."""
+    """Return the source; `stack` closes everything that it opens."""
     folder = _folder(place)
     if folder is not None:
         if place.form.kind != "parquet":
@@ -140,12 +140,12 @@ def _folder(place: Place) -> tuple[Any, str] | None:
 
 
 def parts(place: Place) -> list[Place]:
-    """Return the Parquet files of a folder, or the one file that `place` is.
+    """Return the Parquet files of a folder, or `place` itself if it is a file.
 
     Raises
     ------
     FastDPError
-        The folder holds none, or cannot be read.
+        The folder has no Parquet files, or cannot be read.
     """
     with constant_messages(place, "not a valid folder"):
         folder = _folder(place)
@@ -200,10 +200,10 @@ def read_metadata(place: Place) -> dict[bytes, bytes]:
 def grouped(
     batches: Iterable[pa.RecordBatch], size: int
 ) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """Cut batches into parts of groups of `size` rows, each with its place there.
+    """Cut batches into parts of groups of `size` rows, with each part's place.
 
-    Readers cut their batches at a number of bytes, so the lengths of batches reveal how
-    long the cells of private columns are. Whole groups reveal nothing.
+    Readers cut their batches at a number of bytes, so the lengths of batches reveal the
+    lengths of cells in private columns. Whole groups reveal nothing.
 
     Yields
     ------
@@ -251,7 +251,7 @@ def _bare(name: str) -> str:
 
 
 def _listed_names(names: Sequence[str]) -> str:
-    """Return names for a message, only the first ones of many."""
+    """Return names for a message; of many names, only the first."""
     shown = ", ".join(repr(name[:_LONGEST_NAME]) for name in names[:_MOST_NAMES])
     more = len(names) - _MOST_NAMES
     return f"{shown} and {more} more" if more > 0 else shown or "no column"
@@ -273,5 +273,5 @@ def open_sink(
     *,
     escape: bool = False,
 ) -> Sink:
-    """Return the writer of a form to `path`; `escape` makes formulas plain text."""
+    """Return the writer of a format to `path`; `escape` makes formulas plain text."""
     return _KINDS[form.kind][2](path, schema, form, codec, escape)

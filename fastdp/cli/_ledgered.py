@@ -71,7 +71,7 @@ def opened(location: str, written: Sequence[_places.Place]) -> Iterator[Any]:
     ParameterError
         One of `written` is the witness or its lock.
     LedgerError
-        It cannot be opened.
+        The ledger cannot be opened.
     """
     import fastdp
 

@@ -252,8 +252,8 @@ def unary_sums_case(rows: int, generator: np.random.Generator) -> Case:
 def hashed(seeds: Array, labels: Array, buckets: int) -> Array:
     """Return the buckets of labels under users' seeds, broadcast, as the package does.
 
-    The top bits of a label times the low half of the seed plus its high half, modulo
-    2**32, scaled to the buckets.
+    The hash is the top bits of the label times the low half of the seed plus its high
+    half, modulo 2**32, scaled to the buckets.
     """
     bits = 33 - (CATEGORIES - 1).bit_length()
     slope = (seeds & np.uint64(2**32 - 1)).astype(np.uint32)

@@ -42,7 +42,7 @@ def laplace_case(
 
 
 def gaussian_case(sigma: int, out: Array, generator: np.random.Generator) -> Case:
-    """Return the case of discrete Gaussian noise beside numpy's rounded normal."""
+    """Return discrete Gaussian noise compared with numpy's rounded normal."""
     name, need = f"discrete_gaussian sigma={_short(sigma)}", gaussian_bytes(sigma)
     draw, rival = fastdp.random.discrete_gaussian, generator.normal
     return _drawn_case(name, draw, rival, "gaussian", sigma, out, need)

@@ -1,4 +1,4 @@
-"""Numbers as people write them: read exactly, and shown."""
+"""Numbers as people write them: exact reading, and display."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _fraction(text: str) -> Fraction:
 
 
 def as_text(value: int | Fraction) -> str:
-    """Write a parameter as it was given if that is short."""
+    """Write a parameter in its given form if that is short."""
     if value.denominator == 1:
         return str(value.numerator)
     short = f"{float(value):.12g}"
@@ -36,9 +36,9 @@ def as_text(value: int | Fraction) -> str:
 
 
 def written(mechanism: Any) -> str:
-    """Write a mechanism as its `repr`, but fractions as decimals of twelve digits.
+    """Write a mechanism as its `repr`, with fractions as decimals of twelve digits.
 
-    This is for users; `to_json`, for programs, stays exact.
+    This is for users; `to_json` is exact, for programs.
     """
     shown = (f"{name}={_decimal(value)}" for name, value in mechanism._arguments)
     return f"{type(mechanism).__name__}({', '.join(shown)})"

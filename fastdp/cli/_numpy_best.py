@@ -1,7 +1,7 @@
-"""numpy's fastest lines for the work of ``fastdp bench``, as we know them.
+"""The fastest known numpy code for the work of ``fastdp bench``.
 
 The generator is SFC64, numpy's fastest. Arrays are made once and processed in blocks
-that fit in the cache. Laws and rounding are those of the plain lines.
+that fit in the cache. Laws and rounding are as in the plain numpy code.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _parts(size: int) -> Iterator[slice]:
 def noise(
     law: str, scale: float, out: Array, *, rounded: bool, added: bool = False
 ) -> Call:
-    """Return Laplace or Gaussian noise, rounded or not, put into `out` or added."""
+    """Return Laplace or Gaussian noise, rounded or not, written or added to `out`."""
     one, other = np.zeros((2, min(_BLOCK, out.size)))
 
     def call() -> object:
@@ -58,7 +58,7 @@ def words(size: int) -> Array:
 
 
 def threshold(p: float) -> np.uint16:
-    """Return the number of words of 16 bits that mean yes."""
+    """Return the number of 16-bit words that mean yes."""
     return np.uint16(min(round(p * 2**16), 2**16 - 1))
 
 
@@ -123,7 +123,7 @@ def largest(scores: Array, half: float, law: str) -> Call:
 
 
 def raced(scores: Array, half: float, k: int = 1) -> Call:
-    """Return the first of exponential races, of each row; k > 1: the first k of one."""
+    """Return the winner of each row's race; with k > 1, the first k of one race."""
     times, rates = np.zeros((2, *scores.shape))
 
     def call() -> object:

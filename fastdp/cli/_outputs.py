@@ -67,7 +67,7 @@ class AtomicOutput:
         return self.temporary
 
     def owns(self, path: Path, flags: int = 0) -> bool:
-        """Lock a file until the end of the block; tell whether it still exists."""
+        """Lock a file until the end of the block; return whether it still exists."""
         owner = own(path, flags)
         if owner is not None and owner >= 0:
             self._owners.append(owner)
@@ -208,7 +208,7 @@ class _CopiedOutput:
     """Output that goes to standard output or a URI when the block ends without error.
 
     Until then it is in a temporary folder that only this user can read, so that nobody
-    sees the output of a failed run. At a URI it gets its name last.
+    sees the output of a failed run. At a URI the file gets its final name last.
     """
 
     def __init__(self, place: Place) -> None:

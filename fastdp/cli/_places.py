@@ -76,7 +76,7 @@ class Place:
 
     @property
     def path(self) -> Path | None:
-        """Path on this machine's file system; None for anything else."""
+        """Path on this machine's file system; None for other places."""
         if self.standard:
             return None
         uri = _URI.match(self.given)
@@ -92,7 +92,7 @@ class Place:
         Raises
         ------
         ParameterError
-            It is not a local file; `why` says what needs one.
+            The place is not a local file; `why` states the reason for a local file.
         """
         path = self.path
         if path is None:
@@ -111,7 +111,7 @@ class Place:
         )
 
     def __str__(self) -> str:
-        """Return the place as it was given, without parts that may be secret."""
+        """Return the place as given, without parts that may be secret."""
         if self.standard:
             return "standard output" if self.option == "--output" else "standard input"
         if self.path is not None or not _URI.match(self.given):
@@ -198,7 +198,7 @@ class Place:
         Raises
         ------
         ParameterError
-            It is a pipe.
+            The place is a pipe.
         """
         import pyarrow as pa
 
@@ -236,7 +236,7 @@ def table(option: str, given: str, form: str | None = None) -> Place:
     Raises
     ------
     ParameterError
-        The form is unknown, or the URI is of another machine's files.
+        The form is unknown, or the URI names another machine's files.
     """
     uri = _URI.match(given)
     if uri is not None and uri[1].lower() == "file":
@@ -271,7 +271,7 @@ def form_of(name: str) -> Form | None:
 
 
 def file(option: str, given: str | Path | None) -> list[Place]:
-    """Return a list with the place of a file that is no table; empty for None."""
+    """Return a list with the place of a file that is not a table; empty for None."""
     return [] if given is None else [Place(option, str(given), FORMS["csv"])]
 
 
@@ -300,20 +300,20 @@ def require_file(place: Place) -> None:
 
 
 def _is_utf8(name: str) -> bool:
-    """Tell whether a name is valid text; pyarrow cannot open other names."""
+    """Return whether a name is valid text; pyarrow cannot open other names."""
     return name == name.encode(errors="ignore").decode()
 
 
 def require_different(written: Sequence[Place], read: Sequence[Place]) -> None:
-    """Refuse two paths of one command that lead to the same file.
+    """Refuse two paths of one command for the same file.
 
-    Every command calls it with all its paths before it draws, charges or writes.
+    Every command calls this with all its paths before it draws, charges or writes.
     Files of one option that are only read may be the same.
 
     Raises
     ------
     ParameterError
-        Two paths lead to the same file, or one is written into a folder that is read,
+        Two paths lead to the same file, or a written path is in a folder that is read,
         or would replace a folder, a device or a pipe.
     """
     for at, place in enumerate(written):
@@ -349,7 +349,7 @@ def require_other(place: Place, other: Place) -> None:
 
 
 def _same(path: Path, other: Path) -> bool:
-    """Tell whether two paths lead to the same file, which need not exist yet."""
+    """Return whether two paths lead to the same file, which need not exist yet."""
     one, two = _facts(path), _facts(other)
     if one is not None and two is not None:
         return os.path.samestat(one, two)  # resolves links and ".."
@@ -383,7 +383,7 @@ def constant_messages(
     Raises
     ------
     FileError
-        It names the place and the file system's reason, or else `problem`.
+        The message names the place and the file system's reason, or else `problem`.
     """
     try:
         yield

@@ -47,9 +47,9 @@ class Table:
     Attributes
     ----------
     where : str
-        Its name in messages; empty for the one table of the command line.
+        Name of the table in messages; empty for the single table of the command line.
     words : dict of str to object
-        The parameters of `fastdp.Plan`, except keys in a file.
+        Parameters of `fastdp.Plan`, except keys in a file.
     keys : Place or None
         The file of public groups.
     input, output : Place
@@ -84,7 +84,7 @@ class Asked:
 
 @contextlib.contextmanager
 def naming(where: str) -> Iterator[None]:
-    """Put the file and the table before the message of an error."""
+    """Put the names of file and table before the message of an error."""
     try:
         yield
     except (ParameterError, DTypeError, CalibrationError) as error:
@@ -106,9 +106,10 @@ def read(path: str, given: Iterable[str]) -> Asked:
     Raises
     ------
     ParameterError, DTypeError
-        It is no TOML, or a key is unknown, missing or refused: the message names it.
+        The file is not TOML, or a key is unknown, missing or refused; the message names
+        the key.
     FastDPError
-        It cannot be read.
+        The file cannot be read.
     """
     text = _files.read_text("--plan", Path(path), _MOST)
     name = Path(path).name
@@ -318,7 +319,7 @@ class _File:
 
 
 def require_alone(arguments: argparse.Namespace, usual: Mapping[str, Any]) -> None:
-    """Refuse options whose values are in the file.
+    """Refuse options with values in the file.
 
     Raises
     ------

@@ -1,6 +1,6 @@
-"""Files of reports: what ``fastdp collect`` writes and ``fastdp estimate`` reads.
+"""Files of reports, written by ``fastdp collect``, read by ``fastdp estimate``.
 
-One report a row, in columns whose size does not depend on the data:
+One report per row, in columns with a size that does not depend on the data:
 
 =====================  =======================================  ===================
 mechanism              Parquet, Feather                         CSV, TSV
@@ -13,9 +13,9 @@ local-hashing          ``seed``: uint64, ``value``: uint32      hex digits, deci
 vector-response        ``seed``: uint64, ``value``: uint32      hex digits, decimal
 =====================  =======================================  ===================
 
-A JSON text describes them: format and version, mechanism, its exact probabilities as
-quotients, categories. Parquet and Feather files have it in their metadata, under the
-name `METADATA`; a CSV file ``x.csv`` has it in ``x.csv.json``.
+A JSON text describes the reports: format and version, mechanism, its exact
+probabilities as quotients, categories. Parquet and Feather files have it in their
+metadata, under the name `METADATA`; a CSV file ``x.csv`` has it in ``x.csv.json``.
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ def read_description(place: Place) -> Description:
     Raises
     ------
     FastDPError
-        There is none, or it is not of this version.
+        There is no description, or it has another version.
     """
     if place.form.text:
         return parse(_files.read_text("REPORTS", sidecar(place), _LONGEST), place)
@@ -227,7 +227,7 @@ def columns(mechanism: Any) -> dict[str, np.dtype[Any]]:
 
 
 def schema(description: Description, *, text: bool) -> pa.Schema:
-    """Return the schema of a file of reports; `text`: a CSV file's."""
+    """Return the schema of a file of reports; with `text`, of a CSV file."""
     import pyarrow as pa
 
     fields = [
@@ -306,23 +306,23 @@ def require_columns(schema: pa.Schema, mechanism: Any, place: Place) -> None:
 def from_batch(
     batch: pa.RecordBatch, mechanism: Any, place: Place, first: int
 ) -> npt.NDArray[Any]:
-    """Return the reports of a batch in the form that the mechanism takes.
+    """Return the reports of a batch in the mechanism's form.
 
     Parameters
     ----------
     batch : RecordBatch
-        Columns as `require_columns` wants them, or the text of a CSV or TSV file.
+        Columns that `require_columns` accepts, or the text of a CSV or TSV file.
     mechanism : mechanism
         Mechanism that made the reports.
     place : Place
-        What the file is, for messages too.
+        The place of the file, also for messages.
     first : int
         Number of the batch's first row in the file, from 1, for messages.
 
     Raises
     ------
     FastDPError
-        A cell is no report.
+        A cell is not a report.
     """
     text = place.form.text
     wanted = columns(mechanism)

@@ -6,8 +6,8 @@ where blocks end. So rows longer than a piece are rewritten before the parser se
 only the wanted cells are kept, and cells beyond a limit are empty. All other rows pass
 unchanged, and their reader applies the same limit.
 
-Rows and cells are those of the parser: a quote counts only at the start of a cell, two
-quotes stand for one, and text after a closing quote belongs to the cell.
+Rows and cells are as in the parser: a quote counts only at the start of a cell, two
+quotes mean one quote, and text after a closing quote belongs to the cell.
 """
 
 from __future__ import annotations
@@ -47,18 +47,17 @@ class ShortRows:
     Parameters
     ----------
     file : binary file
-        At its first row, the header.
+        File at its first row, the header.
     columns : int
         Number of cells of a row.
     wanted : collection of int
         Places of the cells that will be read.
     longest : int
-        Bytes of the longest cell that is read; those of longer rows beyond it become
-        empty.
+        Bytes of the longest cell that is read; longer cells of long rows become empty.
     piece : int
-        Bytes read at once; a row of twice as many is rewritten.
+        Number of bytes read in one step; a row of twice this size is rewritten.
     delimiter : str
-        What stands between cells: one ASCII character.
+        Separator of cells: one ASCII character.
     """
 
     def __init__(
@@ -189,7 +188,7 @@ class _Text:
         self._file, self._size = file, size
 
     def takes(self, byte: bytes) -> bool:
-        """Step over the next byte if it is this one."""
+        """Skip the next byte if it is `byte`."""
         if self._at == len(self._data):
             self._data, self._at = self._file.read(self._size), 0
         found = self._data[self._at : self._at + 1] == byte

@@ -1,7 +1,7 @@
 """Private selection compared with numpy: largest noisy score, or inversion.
 
-numpy's noise is rounded and its generator is not secure, so its choice follows another
-law than stated and is predictable.
+numpy's noise is rounded and its generator is not secure, so its choice does not follow
+the stated law and is predictable.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ _EMPTY = "; no group had enough units: --check shows the owner how INPUT is read
 
 
 def statement(plan: Plan, table: Table) -> _tables.Statement:
-    """State what is released, under which guarantee, and for which neighbors."""
+    """Return the statement of the release, its guarantee, and its neighbors."""
     words, unit = table.words, plan.unit
     budget = {
         name: as_text(value)

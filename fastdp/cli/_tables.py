@@ -1,4 +1,4 @@
-"""From an input to an output table: the options of both, and the statement."""
+"""The input and the output table of a command: options and statement."""
 
 from __future__ import annotations
 
@@ -67,9 +67,10 @@ def add_escape(parser: argparse.ArgumentParser) -> None:
 
 @dataclass(frozen=True)
 class Statement:
-    """Public statement of what is released, by which mechanism and guarantee.
+    """Public statement of a release: its content, mechanism and guarantee.
 
-    No entry depends on the number of rows or the time, so that a retry has the same.
+    No entry depends on the number of rows or the time, so a retry has the same
+    statement.
     """
 
     title: str
@@ -177,15 +178,15 @@ class Tables:
         Parameters
         ----------
         side : str
-            What the name of a file beside a text output ends in.
+            Ending of the name of a side file of a text output.
         read : sequence of Place
             Other files that the command reads.
 
         Raises
         ------
         ParameterError
-            A name or a form is refused, two paths are one file, or two options do
-            not go together.
+            A name or a form is refused, two paths are the same file, or two options
+            exclude each other.
         """
         dialect = _dialects.of_options(arguments)
         source = _places.table("INPUT", arguments.input, arguments.input_format)
@@ -358,7 +359,7 @@ class Tables:
     def say(
         self, statement: Statement, rows: int | None, arguments: argparse.Namespace
     ) -> None:
-        """Print the statement; `rows` is None if the release was stored before."""
+        """Print the statement; `rows` is None if the release was already stored."""
         if self.json:
             facts = {**statement.to_dict(), "rows": rows, "output": str(self.output)}
             print(json.dumps({**facts, "replayed": rows is None}, indent=1))

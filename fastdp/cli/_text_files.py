@@ -110,7 +110,7 @@ class TextSource:
         )
 
     def hint(self) -> str:
-        """Return what may be wrong with the first line, without showing it."""
+        """Return a hint on the first line without showing the line."""
         line = re.split(rb"[\r\n]", self._head)[0]
         option = self._dialect.said("delimiter")
         for sign, name in ((b"\t", "tab"), (b";", "';'"), (b"|", "'|'"), (b",", "','")):

@@ -36,7 +36,7 @@ class Ratio:
 
     @classmethod
     def of(cls, theirs: Array, ours: Array, samples: float = 1.0) -> Ratio:
-        """Return the ratio of the times; `samples` is ours over theirs in size."""
+        """Return the ratio of the times; `samples` is the ratio of sample sizes."""
         found = np.percentile(theirs / ours, (25, 50, 75)) * samples
         low, middle, high = (float(value) for value in found)
         return cls(low, middle, high, len(ours))
@@ -75,7 +75,7 @@ class Row:
 
     @property
     def million_per_second(self) -> float:
-        """Samples a second, in millions."""
+        """Samples per second, in millions."""
         return 1e3 / self.ns
 
 
@@ -131,7 +131,7 @@ def as_dict(line: Any) -> dict[str, Any]:
 
 
 def noisy_lines(ratios: Sequence[Ratio]) -> list[str]:
-    """Return lines of text on ratios that are not stated; empty if all are."""
+    """Return lines of text on missing ratios; empty if no ratio is missing."""
     noisy = sum(ratio.value is None for ratio in ratios)
     if not noisy:
         return []

@@ -99,7 +99,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     Notes
     -----
-    **Privacy.** Reads public parameters and releases nothing.
+    **Privacy.** It reads public parameters and releases nothing.
     """
     from fastdp.cli import _account_file, _account_notions
 
@@ -139,7 +139,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 class _Question:
-    """The question: from the options, and else from the file."""
+    """The question, from the options or else from the file."""
 
     def __init__(self, arguments: argparse.Namespace, account: Account) -> None:
         from fastdp.accounting.conversions import below_one, capped_epsilon
@@ -195,7 +195,7 @@ class _Question:
 
 
 def _shown(value: Fraction | float | None, rounding: str | None = None) -> str:
-    """Return a number with ten digits, a bound rounded to the safe side."""
+    """Return a number with ten digits; round a bound to the safe side."""
     if value is None or rounding is None:
         return "" if value is None else f"{float(value):.10g}"
     context = decimal.Context(prec=10, rounding=rounding)

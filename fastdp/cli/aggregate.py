@@ -1,4 +1,4 @@
-"""``fastdp aggregate``: from records to a private table of groups.
+"""``fastdp aggregate``: a private table of groups from records.
 
 It releases a `fastdp.Plan`; this module has the options, the files and the messages.
 """
@@ -167,7 +167,7 @@ def run(arguments: argparse.Namespace, usual: Mapping[str, Any]) -> int:
     ----------
     arguments : Namespace
     usual : dict of str to object
-        What they are where nothing is given.
+        Defaults of the arguments.
 
     Raises
     ------
@@ -177,8 +177,8 @@ def run(arguments: argparse.Namespace, usual: Mapping[str, Any]) -> int:
 
     Notes
     -----
-    **Privacy.** Stated on stderr after the release: that of `fastdp.Plan`; timing
-    class T0.
+    **Privacy.** The guarantee of `fastdp.Plan`, stated on stderr after the release;
+    timing class T0.
     """
     left = _spill.remove_abandoned()
     if left:
@@ -328,7 +328,7 @@ def _say_check(
 
 
 def _would_be_left(cost: Plan | fastdp.Report, charge: Mapping[str, Any]) -> None:
-    """Print what would be left of budgets after a charge; nothing is charged."""
+    """Print the rest of the budgets after a charge; charge nothing."""
     book = charge.get("ledger")
     if book is None:
         return
@@ -364,7 +364,7 @@ def _write(
 
 
 def _require_folder(output: _places.Place) -> None:
-    """Refuse an output without a folder now, not after minutes of work."""
+    """Refuse an output without a folder before the work, not after it."""
     if output.path is not None and not output.path.parent.is_dir():
         raise ParameterError(f"--output must lie in an existing folder, got {output}")
 
@@ -373,7 +373,7 @@ def _require_folder(output: _places.Place) -> None:
 
 
 def _require(arguments: argparse.Namespace) -> None:
-    """Refuse options that exclude each other, if no file is needed to tell."""
+    """Refuse options that exclude each other, as far as no file is needed."""
     if arguments.input is None:
         raise ParameterError("INPUT must be given, or --plan FILE")
     if arguments.set:

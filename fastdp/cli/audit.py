@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _made(text: str) -> dict[str, Any]:
-    """Return what the factory returns."""
+    """Return the result of the factory."""
     module, colon, name = text.partition(":")
     if not (module and colon and name):
         raise ParameterError("give MODULE:FACTORY, such as mechanisms:noisy_count")

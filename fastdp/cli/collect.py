@@ -101,8 +101,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     Notes
     -----
-    **Privacy.** Stated on stderr after the release: the exact local epsilon of each
-    report, for any two values of its row; timing class T0.
+    **Privacy.** The exact local epsilon of each report, for any two values of its row,
+    stated on stderr after the release; timing class T0.
     """
     names_file = _places.file("--categories-file", arguments.categories_file)
     tables = _tables.Tables.of(arguments, side=_reports.BESIDE, read=names_file)
@@ -193,7 +193,7 @@ def _statement(
     clients: _clients.Clients,
     names: list[str],
 ) -> _tables.Statement:
-    """State what is released, under which guarantee, and for which values."""
+    """Return the statement of the release, its guarantee, and the covered values."""
     mechanism, kind = clients.mechanism, clients.description.kind
     cell = "cell" if len(names) == 1 else "vector"
     width = mechanism.report_width

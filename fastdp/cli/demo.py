@@ -90,8 +90,8 @@ def run(arguments: argparse.Namespace) -> int:
     Notes
     -----
     **Privacy.** The private counts are epsilon-differentially private when one
-    person-year is added or removed; exact mechanism. The true counts that are
-    printed beside them are not private: the records are public.
+    person-year is added or removed; exact mechanism. The true counts printed next to
+    them are not private: the records are public.
     """
     if arguments.data is not None:
         from fastdp.cli import _demo_data

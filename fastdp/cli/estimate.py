@@ -122,12 +122,12 @@ def run(arguments: argparse.Namespace) -> int:
     Raises
     ------
     FastDPError
-        A parameter is refused, or a file cannot be read or written, or holds other
-        reports than its description says.
+        A parameter is refused, or a file cannot be read or written, or its reports
+        differ from its description.
 
     Notes
     -----
-    **Privacy.** A function of the reports alone: no guarantee changes.
+    **Privacy.** It uses only the reports and changes no guarantee.
     """
     output = _require_options(arguments)
     asked = _asked(arguments)
@@ -185,7 +185,7 @@ def _require_fitting(arguments: argparse.Namespace, kind: str) -> None:
 
 
 def _counted(estimate: Any, kind: str, asked: tuple[str, ...] | None) -> Any:
-    """Return counts; a sketch or filters are asked for the requested strings."""
+    """Return counts; read the requested strings from a sketch or filters."""
     if kind == "count-mean-sketch":
         return estimate.of(list(asked or ()))
     if kind == "rappor":

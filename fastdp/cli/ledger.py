@@ -130,7 +130,7 @@ def add_parser(commands: argparse._SubParsersAction[Any]) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    """Refuse paths that lead to the same file, then run the verb."""
+    """Refuse two paths for the same file, then run the verb."""
     given = vars(arguments)
     read = _ledgered.files("LEDGER", arguments.ledger)
     read += _ledgered.files("TARGET", given.get("target"))
@@ -241,7 +241,7 @@ def _in_one_currency(state: Any) -> tuple[str, str, str]:
     """Return a budget's limit, its spending, and what is left, in its own notion.
 
     An `ApproximateFilter` adds up both epsilons and rhos; one of the two must stay
-    within its limit. Epsilon is shown as long as it does, then rho.
+    within its limit. Epsilon is shown while it is within its limit, then rho.
     """
     names = list(state.limit)
     promise = ", ".join(

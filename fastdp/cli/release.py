@@ -1,8 +1,8 @@
 """``fastdp release``: a private release of the columns of a table.
 
-The table is streamed in bounded memory. Whatever the cells contain, the same steps are
-taken, no error is raised and only noisy values are written: the output's rows, names
-and types are fixed before the first cell is read.
+The table is streamed in bounded memory. For any cells, the steps are the same, no error
+is raised and only noisy values are written: the output's rows, names and types are
+fixed before the first cell is read.
 """
 
 from __future__ import annotations
@@ -151,9 +151,9 @@ def run(arguments: argparse.Namespace) -> int:
 
     Notes
     -----
-    **Privacy.** Stated on stderr after the release: epsilon, (epsilon, delta) or
-    rho for tables that differ in one individual's contribution to the named
-    columns; exact mechanisms; timing class T0.
+    **Privacy.** Epsilon, (epsilon, delta) or rho for tables that differ in one
+    individual's contribution to the named columns, stated on stderr after the release;
+    exact mechanisms; timing class T0.
     """
     kind = _KINDS[arguments.mechanism]
     mechanism = _mechanism(arguments, kind)
@@ -182,7 +182,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _facts(arguments: argparse.Namespace) -> dict[str, str]:
-    """Return the public facts of the release, as a ledger compares them."""
+    """Return the public facts of the release that a ledger compares."""
     names = ("mechanism", "epsilon", "delta", "rho", "sensitivity", "granularity")
     given = {name: getattr(arguments, name) for name in (*names, "coordinates")}
     return {
@@ -278,7 +278,7 @@ class _Release(_tables.Copier):
         }
 
     def require_charged(self, rows: int) -> None:
-        """Refuse more cells than rounding was charged for; their number is public."""
+        """Refuse more cells than are charged for rounding; their number is public."""
         if self._most is not None and rows * len(self._columns) > self._most:
             raise ParameterError(
                 f"--coordinates must be given for more than {self._most} cells: how "

@@ -279,7 +279,7 @@ def _schema_of(path: str) -> pa.Schema:
 
 
 def _is_apart(schema: pa.Schema, wanted: Sequence[str] | None) -> bool:
-    """Tell whether DuckDB and Arrow read a wanted column of a file as different types.
+    """Return whether DuckDB and Arrow read a wanted column with different types.
 
     Arrow must then read the file from the start: otherwise the choice of the reader
     would depend on the cells (Arrow only if a text is not UTF-8).

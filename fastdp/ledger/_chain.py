@@ -46,7 +46,7 @@ def bound(memory: bytes) -> dict[str, str]:
 
 
 def binds(detail: str, memory: bytes) -> bool:
-    """Tell whether an entry has the digest of this memory of a counter."""
+    """Return whether an entry has the digest of this memory of a counter."""
     return bool(bound(memory).items() <= json.loads(detail).items())
 
 

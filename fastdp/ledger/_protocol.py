@@ -174,12 +174,12 @@ def named(store: Store, label: str) -> Stored:
 
 
 def answers(store: Store, label: str) -> bool:
-    """Tell whether an answer is stored under a label, under any terms."""
+    """Return whether an answer is stored under a label, under any terms."""
     return bool(_rows(store, "SELECT 1 FROM result WHERE label = ?", label))
 
 
 def is_charged(store: Store, label: str) -> bool:
-    """Tell whether a label was charged, whether or not its answer is stored."""
+    """Return whether a label was charged, whether or not its answer is stored."""
     return bool(_rows(store, "SELECT 1 FROM charge WHERE label = ?", label))
 
 

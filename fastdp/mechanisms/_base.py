@@ -1,4 +1,4 @@
-"""Base classes of mechanisms: identity, cost methods, and those of added noise."""
+"""Base classes of mechanisms: identity, cost methods, and added noise."""
 
 from __future__ import annotations
 
@@ -41,10 +41,9 @@ class Mechanism(ABC):
     """Base of all mechanisms; immutable, hashable, picklable.
 
     A subclass sets `_arguments`, the constructor's arguments by name, through
-    `_freeze`; equality, hash, repr and pickling follow from them alone, so that no
-    copy shares anything but public parameters. The cost methods follow from
-    `event`. So does the JSON form, which reads the constructor's declared types: real
-    numbers are declared as `Real`.
+    `_freeze`; equality, hash, repr and pickling use only these arguments, so a copy
+    shares only public parameters. The cost methods follow from `event`. The JSON form
+    follows from the constructor's declared types: real numbers are declared as `Real`.
     """
 
     __slots__ = ("_arguments",)
@@ -94,15 +93,15 @@ class Mechanism(ABC):
         return _rebuild, (type(self), dict(self._arguments))
 
     def to_json(self) -> str:
-        """Return the mechanism as JSON text; `from_json` gives an equal one back.
+        """Return the mechanism as JSON text; `from_json` returns an equal mechanism.
 
-        The text states the kind and the constructor's arguments, exactly, and nothing
-        else: it is as public as they are (docs/reports.md).
+        The text states exactly the kind and the constructor's arguments, and is as
+        public as these (docs/reports.md).
 
         Raises
         ------
         DTypeError
-            The mechanism has a memory: a copy would draw, and cost, anew.
+            The mechanism has a memory: a copy would draw, and cost, again.
         """
         if not self._stated:
             raise DTypeError(
@@ -114,15 +113,15 @@ class Mechanism(ABC):
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Return the mechanism that `to_json` wrote, one of this class.
+        """Return the mechanism of this class that `to_json` wrote.
 
-        `fastdp.Mechanism.from_json` takes every kind.
+        `fastdp.Mechanism.from_json` reads every kind.
 
         Raises
         ------
         DTypeError, ParameterError
-            The text is not such JSON, of another version or kind, or has an argument
-            that is not known, missing, or out of its domain.
+            The text is not such JSON, has another version or kind, or an argument is
+            unknown, missing, or out of its domain.
 
         Examples
         --------
@@ -143,7 +142,7 @@ class Mechanism(ABC):
         Parameters
         ----------
         delta : int, float, Fraction or Decimal
-            >= 0 and < 1; 0 asks for pure differential privacy.
+            >= 0 and < 1; 0 means pure differential privacy.
 
         Raises
         ------
@@ -159,7 +158,7 @@ class Mechanism(ABC):
     def delta(self, epsilon: Real) -> float:
         """Return a delta that one release meets at `epsilon`, rounded up.
 
-        Errors are those of `epsilon`.
+        Errors are as in `epsilon`.
         """
         from fastdp.accounting.guarantees import event_delta
 
@@ -168,7 +167,7 @@ class Mechanism(ABC):
     def rho(self) -> float:
         """Return rho of one release (zero-concentrated privacy), rounded up.
 
-        Errors are those of `epsilon`.
+        Errors are as in `epsilon`.
         """
         from fastdp.accounting.guarantees import event_rho
 
@@ -189,7 +188,7 @@ class Additive(Mechanism, Generic[Noise]):
     def _calibrated_for(
         self, sensitivity: Real | None, neighboring_relation: Relation
     ) -> list[tuple[str, Any]]:
-        """Freeze sensitivity and relation; return the arguments that state them."""
+        """Freeze sensitivity and relation; return them as arguments."""
         exact = None
         shown: list[tuple[str, Any]] = []
         if sensitivity is not None:
@@ -203,7 +202,7 @@ class Additive(Mechanism, Generic[Noise]):
 
     @property
     def sensitivity(self) -> int | float | Fraction | None:
-        """Sensitivity that the mechanism was calibrated for, exact; None if unknown."""
+        """The exact sensitivity of the calibration; None if unknown."""
         return None if self._sensitivity is None else _validate.plain(self._sensitivity)
 
     @property
@@ -222,7 +221,7 @@ class Additive(Mechanism, Generic[Noise]):
         return float(self._law.var()) * float(self._step) ** 2
 
     def confidence_interval(self, level: float) -> tuple[float, float]:
-        """Return the least symmetric interval that holds the noise.
+        """Return the least symmetric interval that contains the noise.
 
         Parameters
         ----------
@@ -232,8 +231,8 @@ class Additive(Mechanism, Generic[Noise]):
         Returns
         -------
         (low, high) : tuple of float
-            P(low <= noise <= high) >= level. The true answer lies between release -
-            high and release - low with that probability, saturation aside.
+            P(low <= noise <= high) >= level. Without saturation, the true answer is
+            between release - high and release - low with this probability.
 
         Raises
         ------
@@ -262,10 +261,11 @@ class Additive(Mechanism, Generic[Noise]):
         ----------
         sensitivity : int, float, Fraction or Decimal, optional
             > 0, of the mechanism's norm over all entries together, in the data's
-            unit; None takes the one the mechanism was calibrated for.
+            unit; None takes the mechanism's own sensitivity.
         neighboring_relation : NeighboringRelation, optional
-            The relation for which it holds; None takes the mechanism's own. Another
-            one needs a `sensitivity`: a record replaced moves more than one added.
+            The relation for which the sensitivity holds; None takes the mechanism's
+            own. Another relation needs a `sensitivity`, because replacing a record
+            changes more than adding one.
 
         Raises
         ------
@@ -303,7 +303,7 @@ class Additive(Mechanism, Generic[Noise]):
         Parameters
         ----------
         delta : int, float, Fraction or Decimal
-            >= 0 and < 1; 0 asks for pure differential privacy.
+            >= 0 and < 1; 0 means pure differential privacy.
         sensitivity : int, float, Fraction or Decimal, optional
             As in `event`.
 
@@ -321,7 +321,7 @@ class Additive(Mechanism, Generic[Noise]):
     def delta(self, epsilon: Real, *, sensitivity: Real | None = None) -> float:
         """Return a delta that one release meets at `epsilon`, rounded up.
 
-        Parameters and errors are those of `epsilon`.
+        Parameters and errors are as in `epsilon`.
         """
         from fastdp.accounting.guarantees import event_delta
 
@@ -330,7 +330,7 @@ class Additive(Mechanism, Generic[Noise]):
     def rho(self, *, sensitivity: Real | None = None) -> float:
         """Return rho of one release (zero-concentrated privacy), rounded up.
 
-        Parameters and errors are those of `epsilon`.
+        Parameters and errors are as in `epsilon`.
         """
         from fastdp.accounting.guarantees import event_rho
 
@@ -354,7 +354,7 @@ def _rebuild(kind: type[Mechanism], arguments: dict[str, Any]) -> Mechanism:
 
 
 def refuse(unknown: Mapping[str, object]) -> None:
-    """Raise for keyword arguments that no mechanism of added noise takes."""
+    """Raise for keyword arguments that no mechanism of added noise accepts."""
     if "bounds" in unknown:
         raise DTypeError(
             "bounds is not an argument of added noise: it means bounds of records. "
@@ -369,8 +369,9 @@ def refuse(unknown: Mapping[str, object]) -> None:
 def int64_scalar(name: str, x: Any) -> np.int64:
     """Return an integer scalar, saturated to int64.
 
-    numpy integers are never converted to Python ints, whose running time depends on the
-    value. Use ``__array__()`` to make an array of the result: np.array would convert.
+    numpy integers are never converted to Python ints, because the time of that depends
+    on the value. Use ``__array__()`` to make an array of the result: np.array would
+    convert.
     """
     if isinstance(x, np.ndarray):
         x = _arrays.data(name, x, real=False)[()]

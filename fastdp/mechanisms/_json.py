@@ -1,10 +1,10 @@
-"""Mechanisms as JSON: the constructor's arguments, exactly.
+"""Mechanisms as JSON: the exact arguments of the constructor.
 
 `{"type": "DiscreteLaplace", "scale": "1/10", ...}`: an argument declared as `Real` is a
 rational in a string, so that nothing is rounded. Counts are integers, relations are
 written by name, tuples as lists, and a mechanism inside another as a nested object.
-A mechanism needs no code for this: the declared types of its constructor say how each
-argument is read.
+A mechanism needs no code for this: the declared types of its constructor determine how
+each argument is read.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ def content_of(mechanism: Any) -> dict[str, Any]:
 def mechanism_of(content: object, base: type[Kind], inner: type[Any]) -> Kind:
     """Return the mechanism that `content_of` wrote: one of `base` or its subclasses.
 
-    A nested mechanism must be one of `inner`, without a further one inside.
+    A nested mechanism must be one of `inner`, without another nested mechanism.
 
     Raises
     ------
     DTypeError, ParameterError
-        Another kind, or an argument that is missing, unknown or out of its domain.
+        The kind is wrong, or an argument is missing, unknown or out of its domain.
     """
     if not isinstance(content, dict) or not isinstance(content.get("type"), str):
         raise ParameterError("a mechanism must be a JSON object with a 'type'")
@@ -103,7 +103,7 @@ def defaults_of(kind: Callable[..., Any]) -> dict[str, Any]:
 
 
 def same(default: object, value: object) -> bool:
-    """Tell whether an argument equals a default and has its type."""
+    """Return whether an argument equals a default and has its type."""
     return type(default) is type(value) and default == value
 
 
@@ -118,7 +118,7 @@ def _written(value: Any, real: bool) -> Any:
 
 
 def _read(name: str, value: Any, real: bool) -> Any:
-    """Return an argument from JSON; refuse floats, whose digits may be rounded."""
+    """Return an argument from JSON; refuse floats, which may be rounded."""
     if isinstance(value, list):
         return tuple(_read(name, part, real) for part in value)
     if real and value is not None:

@@ -57,13 +57,13 @@ _BITS = {"float16": 11, "halffloat": 11, "float32": 24, "float": 24}
 def key_column(name: str, keys: Any) -> tuple[_Array, _Array]:
     """Return keys as an array that `distinct` can read, and which entries are keys.
 
-    Each entry depends on its own record and the column's type alone: no record changes
-    another's key, and no value raises. `_reader` says which key an object is.
+    Each entry depends only on its own record and the column's type: no record changes
+    another's key, and no value raises. `_reader` maps an object to its key.
 
     Raises
     ------
     DTypeError, ParameterError
-        Not one-dimensional, or of a type that holds no keys.
+        The column is not one-dimensional, or its type has no keys.
     """
     listed, bits = _listed(name, keys)
     if not isinstance(listed, np.ndarray) or listed.dtype.kind not in "USOTbiuf":
@@ -95,7 +95,7 @@ def key_column(name: str, keys: Any) -> tuple[_Array, _Array]:
 
 
 def kind_of_keys(keys: Any) -> str:
-    """Return the kind of key that a column's type holds: a name of `_TYPES`."""
+    """Return the kind of key of a column's type: a name of `_TYPES`."""
     type_ = _type(keys)
     if isinstance(type_, np.dtype) and type_.kind in "UST":
         return "bytes" if type_.kind == "S" else "text"
@@ -103,12 +103,12 @@ def kind_of_keys(keys: Any) -> str:
 
 
 def texts_of(items: list[Any]) -> list[str | None]:
-    """Return each object as a key that is text, by itself; None if it is no key.
+    """Return each object as a text key on its own; None if it is not a key.
 
     Parameters
     ----------
     items : list
-        Python objects. Text that is not UTF-8, as lone surrogates are not, is no key.
+        Python objects. Text that is not UTF-8, such as lone surrogates, is not a key.
     """
     read = {kind: _reader(kind, 53) for kind in set(map(type, items))}
     return [_text(read[type(item)](item)) for item in items]
@@ -122,7 +122,7 @@ def presence(name: str, x: Any) -> _Array:
     Raises
     ------
     DTypeError, ParameterError
-        Not a column, a column with a mask, or more than one dimension.
+        `x` is not a column, has a mask, or has more than one dimension.
     """
     own = isinstance(x, (list, tuple, np.ndarray)) or isinstance(_type(x), np.dtype)
     if not own:
@@ -171,8 +171,8 @@ def distinct(keys: _Array) -> tuple[_Array, _Array]:
 def counted(keys: Any, counts: Any) -> tuple[_Array, _Array]:
     """Return the distinct keys with positive counts, sorted, and the sums of counts.
 
-    High and low 31 bits are summed apart, so nothing overflows before the one clamp to
-    2**62.
+    High and low 31 bits are summed separately, so nothing overflows before the single
+    clamp to 2**62.
 
     Raises
     ------
@@ -211,8 +211,8 @@ def _objects(items: Any) -> _Array:
 def _listed(name: str, keys: Any) -> tuple[Any, int]:
     """Return a list or column as an array, and the significant bits of its floats.
 
-    Integers with nulls become Python objects: as floats, different large keys would be
-    equal.
+    Integers with nulls become Python objects, because different large keys would be
+    equal as floats.
     """
     if isinstance(keys, (list, tuple)):
         return _objects(keys), 53
@@ -232,7 +232,7 @@ def _listed(name: str, keys: Any) -> tuple[Any, int]:
 
 
 def _said(type_: Any) -> str:
-    """Return the name of a type, or that of the values of an encoded type."""
+    """Return the name of a type, or of the value type of an encoded type."""
     categories: Any = getattr(type_, "categories", None)
     if hasattr(categories, "dtype") and str(type_) == "category":
         return _said(categories.dtype)
@@ -242,7 +242,7 @@ def _said(type_: Any) -> str:
 
 
 def _kind_of(type_: Any) -> str:
-    """Return the kind of key that a type holds, "" for none."""
+    """Return the kind of key of a type, or "" for none."""
     said = _said(type_)
     return next((k for k, names in _TYPES.items() if re.fullmatch(names, said)), "")
 
@@ -263,7 +263,7 @@ def items_of(column: Any) -> list[Any]:
 
 
 def _plain(column: Any) -> Any:
-    """Decode an Arrow dictionary or run-end column, whose values may hold nulls."""
+    """Decode an Arrow dictionary or run-end column; its values may have nulls."""
     held = getattr(column, "array", column)  # pandas: the array inside the column
     if hasattr(_type(held), "pyarrow_dtype"):
         column = held.__arrow_array__()
@@ -296,8 +296,8 @@ def _reader(kind: type, bits: int) -> Callable[[Any], Any]:
     """Return the function from objects of a type to keys; None means no key.
 
     Bools, whole floats and whole decimals become integers; other decimals, dates and
-    UUIDs become text. Infinities, floats so large that several integers
-    round to them, and all other objects are no keys.
+    UUIDs become text. Infinities, floats so large that several integers round to them,
+    and all other objects are not keys.
     """
     if kind in (int, bytes, str):
         return lambda key: key
@@ -393,7 +393,7 @@ def _is_nan(item: Any) -> bool:
 
 
 def _whole(numbers: _Array) -> tuple[_Array, _Array]:
-    """Return floats as integers, and which equal exactly one integer."""
+    """Return floats as integers, and a mask of floats equal to exactly one integer."""
     most = 2.0 ** min(np.finfo(numbers.dtype).nmant + 1, 53)
     with np.errstate(invalid="ignore"):  # a signaling NaN would warn
         known = (numbers == np.floor(numbers)) & (np.abs(numbers) < most)

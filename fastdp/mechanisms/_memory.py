@@ -30,7 +30,7 @@ if hasattr(os, "register_at_fork"):
 class Remembering(Mechanism):
     """Base of the mechanisms that hold private numbers between calls.
 
-    They refuse copies and pickling, and use in a forked child, where the memory is
+    They refuse copies, pickling, and use in a forked child, in which the memory is
     wiped. `_called` and `_because` are the name and the reason in these errors.
     """
 

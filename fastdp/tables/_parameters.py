@@ -188,7 +188,7 @@ def listed_keys(keys: Any, by: tuple[str, ...]) -> dict[str, list[Any]] | pa.Tab
 
 
 def is_column(keys: Any) -> bool:
-    """Tell whether `keys` is one column, of numpy or another library."""
+    """Return whether `keys` is one column, of numpy or another library."""
     frame = hasattr(keys, "columns")
     return isinstance(keys, np.ndarray) or (is_data(keys) and not frame)
 

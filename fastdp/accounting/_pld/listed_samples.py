@@ -68,7 +68,7 @@ Densities = Callable[[Floats], tuple[Floats, Floats, Floats, Floats]]
 
 
 def replaced_gaussian(square: Fraction, least: Fraction, rate: Fraction) -> Step | None:
-    """Return the step of Gaussian noise; `square` is mu^2, `least` for lower bounds.
+    """Return the step of Gaussian noise with mu^2 between `least` and `square`.
 
     Return None if there is too little noise for cells.
     """

@@ -1,4 +1,4 @@
-"""A column on a public grid: each record is one of the points within the bounds."""
+"""A column on a public grid: each record is a point within the bounds."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def points_within(
 
 
 def on_grid(values: _Array, first: int, last: int, step: float | None) -> _Array:
-    """Return the number of each record's point, the first point being 0."""
+    """Return the number of each record's point; the first point has number 0."""
     if step is None:
         return np.clip(values.astype(np.int64), first, last) - first
     # Exact: the division is by a power of two, or the quotient is so small that rint

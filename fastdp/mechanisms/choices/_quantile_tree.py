@@ -1,4 +1,4 @@
-"""Several quantiles by halving: the order in which they are found, and each choice.
+"""Several quantiles by halving: the order of the choices, and each choice.
 
 The tree is public: it depends on the requested quantiles and the privacy parameters.
 A node is one exponential mechanism over the points of a range, for the records in that
@@ -28,7 +28,7 @@ DENOMINATOR = 2**20
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One selection: the middle one of several quantiles, and nodes of the others."""
+    """One selection: the middle of several quantiles, and nodes of the others."""
 
     index: int  # place of the quantile among all, sorted
     target: Fraction  # its rank as a fraction of the records of this node
@@ -75,7 +75,7 @@ def fill(
     stream: Stream | None,
     workers: int,
 ) -> None:
-    """Write the quantiles of a node and of those under it."""
+    """Write the quantiles of a node and of all nodes below it."""
     if node is None:
         return
     low, high = within
@@ -120,9 +120,10 @@ def candidates(
 ) -> tuple[_Array, _Array]:
     """Return scores and numbers of points of gap, record, gap, ..., record, gap.
 
-    The possible ranks of a point go from the number of records below it to the number
+    The possible ranks of a point are from the number of records below it to the number
     of records not above it. Its score is minus the distance of the target rank from
-    them, times the denominator. The last of equal records stands for all of them.
+    these ranks, times the denominator. The last of equal records represents all of
+    them.
     """
     n = records.size
     edges = np.concatenate(([within[0] - 1], records, [within[1] + 1]))

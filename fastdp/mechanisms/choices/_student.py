@@ -2,8 +2,8 @@
 
 With (a, b) uniform in the unit disc, sqrt(3) b/(1 + a) has this law (ratio of
 uniforms: the density's form makes the region an ellipse). p = (1 + a)/2 and q = |b|
-are dyadic intervals; more bits are read until all their points lie in the disc and
-round to the same integer. docs/proofs/stability.md, section 1.
+are dyadic intervals; more bits are read until all points of the intervals are in the
+disc and round to the same integer. docs/proofs/stability.md, section 1.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _OUTSIDE = -1
 
 
 def rounded_student(scale: Fraction, draw: Callable[[int], bytes]) -> int:
-    """Return scale * T rounded to the nearest integer, T a fresh draw.
+    """Return scale * T rounded to the nearest integer, with a fresh draw T.
 
     Parameters
     ----------
     scale : Fraction
         > 0.
     draw : callable
-        Returns that many uniform, independent bytes.
+        Function from a number to this number of uniform, independent bytes.
     """
     while True:
         sign = -1 if draw(1)[0] & 1 else 1

@@ -1,4 +1,4 @@
-"""Finds the candidates that explain noisy counts: LASSO, then least squares.
+"""Decoding of noisy counts into candidates by LASSO and then least squares.
 
 This is post-processing of public counts, in floats. A candidate is a list of the cells
 to which it adds its count, times the cell's weight.
@@ -34,8 +34,8 @@ def decoded(
         Noisy counts, their standard errors, and the share of a candidate's count that
         each of its cells gets.
     level : float
-        Probability that any candidate without a count is returned, split evenly among
-        the candidates (Bonferroni).
+        Probability that any candidate with a true count of 0 is returned, split evenly
+        among the candidates (Bonferroni).
     """
     columns = [weights[place] / errors[place] for place in places]
     target = counts / errors
@@ -66,9 +66,9 @@ def decoded(
 def _lasso(places: list[_Array], columns: list[_Array], target: _Array) -> _Array:
     """Return non-negative coefficients; small ones are shrunk to 0.
 
-    By coordinate descent (Friedman, Hastie, Tibshirani 2010). The penalty of a
-    candidate is one standard deviation of its product with the noise: of the candidates
-    without a count one in six remains, and those with large counts stay.
+    It uses coordinate descent (Friedman, Hastie, Tibshirani 2010). The penalty of a
+    candidate is one standard deviation of its product with the noise: one in six of the
+    candidates with a true count of 0 remains, and candidates with large counts remain.
     """
     residual = target.copy()
     found = np.zeros(len(places))

@@ -38,7 +38,7 @@ _NOTHING: _Array = np.zeros(0, np.int64)
 
 
 class LocalMechanism(Mechanism, Generic[Estimate]):
-    """Base of the mechanisms whose users privatize their own data.
+    """Base of the mechanisms with which users privatize their own data.
 
     A subclass draws reports of `report_dtype` (rows of it if a report is not one
     number), counts them, and computes the estimate from the counts.
@@ -56,14 +56,14 @@ class LocalMechanism(Mechanism, Generic[Estimate]):
 
     @property
     def report_width(self) -> int:
-        """Bytes of one report."""
+        """Number of bytes of one report."""
         return self._report_dtype.itemsize * (self._row[0] if self._row else 1)
 
     # --- reports as JSON ----------------------------------------------------------
 
     @property
     def fingerprint(self) -> str:
-        """32 hex digits that identify the mechanism: from SHA-256 of `to_json()`."""
+        """The mechanism's identity as 32 hex digits, from SHA-256 of `to_json()`."""
         return hashlib.sha256(self.to_json().encode()).hexdigest()[:32]
 
     def reports_to_json(self, reports: Any) -> str:
@@ -72,12 +72,12 @@ class LocalMechanism(Mechanism, Generic[Estimate]):
         Parameters
         ----------
         reports : ndarray, numpy scalar or column
-            What `release` returned: one report, or a column of them.
+            Result of `release`: one report, or a column of reports.
 
         Raises
         ------
         DTypeError, ParameterError
-            As `estimate`.
+            As in `estimate`.
         """
         flat = self._as_reports(reports)
         listed = [_reports.written(report) for report in flat]
@@ -97,7 +97,7 @@ class LocalMechanism(Mechanism, Generic[Estimate]):
         Raises
         ------
         DTypeError, ParameterError
-            The text is not such JSON, is of another version or mechanism, or contains
+            The text is not such JSON, has another version or mechanism, or contains
             something that is not a report. The error does not show the text.
         """
         content = unwrapped(text, REPORTS, "content")
@@ -117,18 +117,18 @@ class LocalMechanism(Mechanism, Generic[Estimate]):
         return found
 
     def reports_from_lines(self, text: bytes) -> tuple[_Array, _Array]:
-        r"""Return the reports of lines of JSON, and the lines that have none.
+        r"""Return the reports in lines of JSON, and the numbers of refused lines.
 
-        A line is a text for `reports_from_json`, which decides what it has. Lines that
-        are written as `reports_to_json` and the JavaScript client write them are read
-        far faster than there. One line of a broken or hostile client does not stop the
-        others: it is counted apart.
+        Each line is a text for `reports_from_json`, with the same result. Lines in the
+        form of `reports_to_json` and the JavaScript client are read far faster than by
+        `reports_from_json`. A line of a broken or hostile client does not stop the
+        other lines: it is listed separately.
 
         Parameters
         ----------
         text : bytes
-            Lines that end in a line feed, the last one not necessarily. Blank lines
-            have no reports and are not refused.
+            Lines that end in a line feed, which is optional for the last line. Blank
+            lines have no reports and are not refused.
 
         Returns
         -------
@@ -169,16 +169,16 @@ class LocalMechanism(Mechanism, Generic[Estimate]):
         Parameters
         ----------
         reports : ndarray, numpy scalar, list or column
-            What `release` returned, of any number of users; integers may be wider. A
-            report out of the range of reports (of a broken or hostile client) tells
-            nothing but counts as a user.
+            Reports that `release` returned, from any number of users; integers may be
+            wider. An invalid report (from a broken or hostile client) adds no
+            information but counts as a user.
         workers : int
             Threads; the estimate does not depend on it.
 
         Returns
         -------
         FrequencyEstimate, MeanEstimate or VectorEstimate
-            As the mechanism's kind is.
+            The type depends on the mechanism.
 
         Raises
         ------
@@ -253,16 +253,16 @@ def count_parts(
 class Aggregator(Generic[Estimate]):
     """Running tally of the reports of one mechanism.
 
-    Made by the `aggregator` method of a local mechanism. It holds sums of public
-    reports, in integers: whatever the batches, their order and the shape of the
-    merges, the state and the estimate are the same as those of one batch. Picklable,
-    so that Spark, Beam or Dask can reduce it. Not for several threads at once: give
-    each its own and merge.
+    The `aggregator` method of a local mechanism returns it. It holds integer sums of
+    public reports: for any batches, order and shape of merges, the state and the
+    estimate equal those of one batch. It is picklable, so that Spark, Beam or Dask can
+    reduce it. It is not for concurrent threads: give each thread its own aggregator and
+    merge.
 
     Parameters
     ----------
     mechanism : RandomizedResponse, UnaryEncoding, LocalMean or another local one
-        The mechanism that made, or will make, the reports.
+        The mechanism that makes the reports.
 
     Examples
     --------
@@ -286,12 +286,12 @@ class Aggregator(Generic[Estimate]):
 
     @property
     def mechanism(self) -> LocalMechanism[Estimate]:
-        """The mechanism whose reports are counted."""
+        """The mechanism of the counted reports."""
         return self._mechanism
 
     @property
     def users(self) -> int:
-        """Number of reports so far."""
+        """The number of reports so far."""
         return self._users
 
     def add(
@@ -302,14 +302,14 @@ class Aggregator(Generic[Estimate]):
         count: int | None = None,
         workers: int = 1,
     ) -> Aggregator[Estimate]:
-        """Count a batch of reports: all of it or, if anything fails, nothing.
+        """Count a batch of reports; if anything fails, none of them are counted.
 
         Parameters
         ----------
         reports : ndarray, numpy scalar, list or column
             Reports of the mechanism, of its report_dtype or wider; unary rows along the
-            last axis. What is out of the range of reports (of a broken or hostile
-            client) supports no category but counts as a user.
+            last axis. An invalid report (from a broken or hostile client) supports no
+            category but counts as a user.
         packed, count
             As in `RandomizedResponse.estimate`.
         workers : int
@@ -318,7 +318,7 @@ class Aggregator(Generic[Estimate]):
         Returns
         -------
         Aggregator
-            This one.
+            This aggregator.
 
         Raises
         ------
@@ -335,12 +335,12 @@ class Aggregator(Generic[Estimate]):
         return self
 
     def merge(self, other: Aggregator[Estimate]) -> Aggregator[Estimate]:
-        """Add what another aggregator of the same mechanism has counted.
+        """Add the counts of another aggregator of the same mechanism.
 
         Returns
         -------
         Aggregator
-            This one.
+            This aggregator.
 
         Raises
         ------

@@ -37,7 +37,7 @@ def checked_members(members: Any) -> tuple[Member, ...]:
 def checked_bounds(
     bounds: Any, dimension: int | None
 ) -> list[tuple[Fraction, Fraction]]:
-    """Return the pairs of bounds: one pair, or one for each number of a user."""
+    """Return the pairs of bounds: one pair, or a pair for each number of a user."""
     if not isinstance(bounds, (tuple, list)) or len(bounds) == 0:
         raise DTypeError("bounds must be a pair (low, high), or one for each number")
     pairs = list(bounds)
@@ -60,7 +60,7 @@ def checked_bounds(
 
 
 def numbers_of(values: Any, dimension: int | None) -> _Array:
-    """Return numbers as an array that the kernels read, copied if need be."""
+    """Return numbers as an array that the kernels read, copied if necessary."""
     if dimension is not None:
         if _doorway.is_data(values) or not isinstance(values, np.ndarray):
             values = np.array(_doorway.rows("values", values))  # copy

@@ -1,4 +1,4 @@
-"""Probabilities of randomized responses: multiples of 2**-64, rounded to more privacy.
+"""Probabilities of randomized responses: multiples of 2**-64, with private rounding.
 
 e**epsilon is never computed as a float: integer enclosures decide every digit.
 """
@@ -51,7 +51,7 @@ def truth_of(epsilon: Real, categories: int | Fraction, shares: int = 1) -> Frac
     DTypeError, ParameterError
         epsilon is not a finite real > 0.
     CalibrationError
-        No probability above 1/categories, which is useless, meets epsilon.
+        No probability above the useless 1/categories meets epsilon.
     """
     exact = _validate.positive("epsilon", _validate.least_reading(epsilon)) / shares
     others, bits = categories - 1, 128

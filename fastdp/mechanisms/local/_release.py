@@ -1,4 +1,4 @@
-"""The release of the local mechanisms whose users report once.
+"""The release of local mechanisms with one report per user.
 
 Only kernels read values. This module checks dtypes and shapes, and clears copies of
 private values.
@@ -39,7 +39,7 @@ class ReportsOnce(LocalMechanism[Estimate]):
 
     @property
     def _value(self) -> int:
-        """Number of axes of one user's value."""
+        """The number of axes of one user's value."""
         return 0
 
     @_core.zero_on_failure
@@ -55,27 +55,26 @@ class ReportsOnce(LocalMechanism[Estimate]):
 
         Parameters
         ----------
-        values : what users hold, one value each
+        values : the users' values, one per user
             Categories (`UnaryEncoding`, `LocalHashing`, `HadamardResponse` and
             `SubsetSelection`): an int, numpy integer, ndarray of an integer dtype (not
-            uint64) or column, of any shape. What lies outside 0 ... categories - 1
-            counts as `other`, or as a category drawn uniformly if that is None; so do
-            nulls. Columns are those of `DiscreteLaplace.release`. With names of
-            categories a name, or an array or column of strings or of integers, compared
-            as they are.
+            uint64) or column, of any shape. Nulls and values outside 0 ... categories -
+            1 count as `other`, or as a category drawn uniformly if `other` is None.
+            Columns are as in `DiscreteLaplace.release`. With named categories: a name,
+            or an array or column of strings or integers, compared without conversion.
 
             Numbers (`LocalMean`): an int, float, ndarray of numbers or column, of any
-            shape; with `dimension` rows along the last axis, or a table. NaN and nulls
-            count as the lower bound, numbers beyond a bound as that bound.
+            shape; with `dimension`, rows along the last axis, or a table. NaN and nulls
+            count as the lower bound, and numbers beyond a bound as the bound.
 
             Vectors (`VectorResponse`): an ndarray of numbers of shape (...,
-            dimension), or a table. NaN and nulls count as 0; what is longer than 1 is
-            scaled to it.
+            dimension), or a table. NaN and nulls count as 0; longer vectors are scaled
+            to length 1.
 
             Strings (`CountMeanSketch`, `PrefixHunt`): str, bytes or int, or a list,
-            array or column of them. Text counts as its UTF-8, integers as their decimal
-            digits; None, NaN and nulls as the empty string. Arrow's columns of text are
-            the fastest.
+            array or column of them. Text counts as its UTF-8 bytes, integers as their
+            decimal digits, and None, NaN and nulls as the empty string. Arrow columns
+            of text are the fastest.
         out : ndarray, optional
             C-contiguous array of the reports' dtype and shape to write into.
         stream : Stream, optional
@@ -87,24 +86,23 @@ class ReportsOnce(LocalMechanism[Estimate]):
         Returns
         -------
         numpy scalar or ndarray
-            One report for each user, of dtype `report_dtype`. If a report has several
-            numbers, they are along the last axis. If `values` is a column and a report
-            is one number, the result is a column of the same kind. `out` if it was
-            given.
+            One report for each user, of dtype `report_dtype`. `out` if it was given.
+            Several numbers of a report are along the last axis. If `values` is a column
+            and a report is one number, the result is a column of the same kind.
 
         Raises
         ------
         DTypeError, ParameterError
-            A wrong type, dtype, layout or shape. Never for a value.
+            A wrong type, dtype, layout or shape. Never raised for a value.
         EntropyError
             The operating system gave no randomness; `out` is filled with zeros.
 
         Privacy
         -------
-        That of `event()` for each report: local differential privacy, the values of
-        one user being neighbors whatever they are. Exact. Timing class T2 or T0, as the
+        That of `event()` for each report: local differential privacy, where any two
+        values of one user are neighbors. Exact. Timing class T2 or T0, as the
         mechanism's docstring states. Under T2 the time is independent of values and
-        randomness (Python numbers apart, whose conversion is the interpreter's).
+        randomness (except that the interpreter converts Python numbers).
         """
         return self._release(values, out, stream, workers)
 
@@ -150,7 +148,7 @@ class ReportsOnce(LocalMechanism[Estimate]):
 
 
 def check_size(shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-    """Refuse more reports than one release has keystream for."""
+    """Refuse reports that need more keystream than one release has."""
     size = dtype.itemsize * math.prod(shape)
     if size > _MOST_BYTES:
         raise ParameterError(

@@ -1,7 +1,7 @@
 """Reports from clients: arrays, columns and lists of them, and their JSON form.
 
 A report that the mechanism cannot have sent (a number out of range, from a broken or
-hostile client) becomes one that supports no category. Its sender counts as a user.
+hostile client) becomes a report that supports no category. Its sender counts as a user.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def as_records(reports: Any, dtype: np.dtype[Any], *, made_by: str) -> _Array:
 
 
 def _narrowed(reports: _Array, dtype: np.dtype[Any], row: tuple[int, ...]) -> _Array:
-    """Return integers of any width as reports; those out of range support nothing."""
+    """Return integers of any width as reports; invalid ones support nothing."""
     most = np.iinfo(dtype).max if row else _NO_REPORT
     wrong: _Array = np.asarray((reports < 0) | (reports > most))
     if not row:
@@ -174,9 +174,9 @@ def read_lines(
     row: tuple[int, ...],
     otherwise: Callable[[str], _Array],
 ) -> tuple[_Array, _Array]:
-    """Return the reports of lines of JSON, and the numbers of the lines without any.
+    """Return the reports in lines of JSON, and the numbers of refused lines.
 
-    What the core does not take, `otherwise` reads: it raises an error of its own.
+    `otherwise` reads the lines that the core does not accept, or raises an error.
     """
     fields, found, refused = _fields(dtype, row), [], []
     at = line = 0
@@ -201,7 +201,7 @@ def read_lines(
 def _fields(
     dtype: np.dtype[Any], row: tuple[int, ...]
 ) -> list[tuple[bytes | None, int, int, int]]:
-    """Return name, kind, offset and bytes of each part of a report, for the core."""
+    """Return name, kind, offset and size of each part of a report, for the core."""
     number, word, digits = range(3)
     if dtype.names is None:
         width = dtype.itemsize * (row[0] if row else 1)

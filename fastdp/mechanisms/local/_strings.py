@@ -1,6 +1,6 @@
-"""Values of an open domain: strings of bytes, one a user, and their digests.
+"""Values of an open domain: strings of bytes, one per user, and their digests.
 
-Text is encoded as UTF-8, bytes stay as they are, and integers, clamped to +-10**600,
+Text is encoded as UTF-8, bytes are unchanged, and integers, clamped to +-10**600,
 become their decimal digits. Missing values (None, NaN, null) become the empty string.
 No value is refused because of its content.
 """
@@ -29,7 +29,7 @@ _MOST = 10**600
 
 
 class Strings(NamedTuple):
-    """Concatenated strings of bytes: number i is text[start[i]:start[i+1]]."""
+    """Concatenated strings of bytes: string i is text[start[i]:start[i+1]]."""
 
     text: _Array  # uint8
     start: _Array  # int64
@@ -115,7 +115,7 @@ def read(name: str, values: Any) -> Strings:
 
 
 def _text_only(listed: _Array) -> _Array:
-    """Clamp words of text to the last Unicode character: Python refuses larger ones."""
+    """Clamp words of text to the last Unicode character, the largest in Python."""
     own = listed.dtype.newbyteorder("=")
     points = np.ascontiguousarray(listed, own).view(np.uint32)
     return np.minimum(points, 0x10FFFF).view(own)

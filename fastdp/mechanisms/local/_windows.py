@@ -1,8 +1,8 @@
-"""Laws of reports on numbers: codes 0 ... M - 1; those in a window of w are likelier.
+"""Laws of reports on numbers: codes 0 ... M - 1, likelier in a window of w codes.
 
 Of the 2**64 random words, each code in the window gets `inside` words and each other
-code `outside` words. These are integers whose quotient is at most the requested ratio.
-A law may be a public mixture of two such members. docs/proofs/local_randomizers.md
+code `outside` words. These are integers with a quotient of at most the requested ratio.
+A law may be a public mixture of two such members. See docs/proofs/local_randomizers.md.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ class Windows:
     ratio : Fraction
         Greatest quotient of the probabilities of a code for two numbers, > 1.
     members : tuple of (M, w)
-        One or two.
+        One or two members.
     share : Fraction
-        Probability of the first of two.
+        Probability of the first of two members.
 
     Raises
     ------
     ParameterError
-        The ratio is too near to 1 for integers, or too large.
+        The ratio is too close to 1 for integers, or too large.
     """
 
     ratio: Fraction
@@ -109,7 +109,7 @@ class Windows:
 
     @property
     def spare(self) -> int:
-        """Number of words left over; they give codes whose values sum to 0."""
+        """Number of remaining words; they give codes with values that sum to 0."""
         return self._spare(self.inside)
 
     @property
@@ -119,7 +119,7 @@ class Windows:
 
     @property
     def middle(self) -> int:
-        """Code with value 0, for the odd one of the spare words; 0 if there is none."""
+        """Code with value 0, for an odd spare word; 0 if there is none."""
         if self.members[0][0] % 2:
             return self.members[0][0] // 2
         if len(self.members) == 2 and self.members[1][0] % 2:
@@ -139,7 +139,7 @@ class Windows:
 
     @property
     def moved(self) -> Fraction:
-        """Largest probability of all codes that are likelier for one of two numbers."""
+        """Largest total probability of codes that favor one of two numbers."""
         words = sum(
             min(w, m - w) * a
             for a, (m, w) in zip(self.inside, self.members, strict=True)
@@ -205,7 +205,7 @@ def best_members(ratio: Fraction) -> tuple[tuple[Member, ...], Fraction]:
     """Return the members with the least worst variance, and the share of the first.
 
     The result is one member of at most 64 codes. If a mixture is better by 1 %, the
-    result is two members: one of them has 2 or 3 codes or is the best single one.
+    result is two members: one of them has 2 or 3 codes or is the best single member.
     """
     t = np.linspace(0, 1, 97)
     listed = [(m, w) for m in range(2, MOST_CODES + 1) for w in range(1, m // 2 + 1)]

@@ -1,10 +1,10 @@
 """Noise for floats: Laplace and Gaussian on a public power-of-two grid.
 
 The answer is rounded to multiples of the granularity g, discrete noise of scale/g
-steps is added, and the sum is rounded once to the float type. Both addends lie on
-the grid, so the result depends on the answer through an exact sum only: there are
-no gaps between floats that could reveal data. Rounding to the grid moves an
-entry by at most g/2 on either side, which is charged to the sensitivity.
+steps is added, and the sum is rounded once to the float type. Both addends are on the
+grid, so the result depends on the answer only through an exact sum: no gaps between
+floats can reveal data. Rounding to the grid changes an entry by at most g/2 in either
+dataset, which is charged to the sensitivity.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class OnGrid(OfLaw[Noise]):
 
     @property
     def answer_bounds(self) -> tuple[float, float] | None:
-        """Bounds to which true answers are clamped before the noise; None: none."""
+        """Bounds to which true answers are clamped before the noise, or None."""
         return dict(self._arguments).get("answer_bounds")
 
     @_core.zero_on_failure
@@ -119,11 +119,12 @@ class OnGrid(OfLaw[Noise]):
         Parameters
         ----------
         x : float, int, numpy float, ndarray of float64 or float32, or a column
-            The answers; columns as for `DiscreteLaplace.release`, lists of floats and
-            ints among them. NaN and nulls count as 0, or as the lower of
+            The answers; columns as for `DiscreteLaplace.release`, including lists of
+            floats and ints. NaN and nulls count as 0, or as the lower of
             `answer_bounds`; infinities count as the largest finite double or as these
-            bounds, Python ints beyond 2**53 as that (nearest doubles can lie further
-            apart than the ints). The sensitivity must hold after this mapping.
+            bounds; Python ints beyond 2**53 count as 2**53, because their nearest
+            doubles can be further apart than the ints. The sensitivity must hold after
+            this mapping.
         out : ndarray, optional
             Array of x's dtype and shape, C-contiguous; may be `x` itself.
         stream : Stream, optional
@@ -135,9 +136,9 @@ class OnGrid(OfLaw[Noise]):
         Returns
         -------
         numpy float or ndarray
-            The dtype is that of x (float64 for Python numbers); all values are finite.
-            For a column it is a column of the same kind, with index and name and
-            without nulls. `out` if it was given.
+            `out` if it was given. The dtype is that of x (float64 for Python numbers),
+            and all values are finite. A column gives a column of the same kind, with
+            index and name and without nulls.
 
         Raises
         ------
@@ -148,10 +149,10 @@ class OnGrid(OfLaw[Noise]):
 
         Privacy
         -------
-        That of `event()`: the discrete law on the grid, with the charge
-        for rounding to it; the final rounding to a float is post-processing. Exact.
-        Timing class T2: independent of data and noise, lists and columns of pandas with
-        nulls apart.
+        That of `event()`: the discrete law on the grid, with the charge for rounding to
+        the grid; the final rounding to a float is post-processing. Exact. Timing class
+        T2: independent of data and noise, except for lists and pandas columns with
+        nulls.
         """
         if unknown:
             refuse(unknown)

@@ -63,7 +63,7 @@ class OfLaw(Additive[Noise]):
 
     @abstractmethod
     def __init__(self) -> None:
-        """Take the parameter, under the name that the law gives it."""
+        """Set the parameter, under the law's name for it."""
 
     def _set_up(
         self,

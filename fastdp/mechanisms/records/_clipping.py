@@ -30,7 +30,7 @@ def check_shape(
     blocks_per_unit: object = None,
     neighboring_relation: object = _A,
 ) -> dict[str, Any]:
-    """Return the checked numbers as Python ints, whose products cannot overflow."""
+    """Return the checked numbers as Python ints, so products cannot overflow."""
     most = _validate.integer("dimension", dimension, 1, 2**32 - 1)
     if isinstance(norm, bool) or norm not in (1, 2, "inf"):
         raise ParameterError(f'norm must be 1, 2 or "inf", got {norm!r}')
@@ -154,10 +154,10 @@ def distance(
     """Return the largest change of the sums by one individual: L1, or squared L2.
 
     `row` bounds the clipped row and `lead` is the constant's part, in the same norm. A
-    replaced row within a block changes the sum by two row bounds. If the block changes
-    as well, two whole rows change, and these are orthogonal. Several rows may become
-    fewer. With `each`, an individual's rows are in at most `each` blocks; the blocks'
-    parts add up in either norm.
+    replaced row within a block changes the sum by two row bounds. If the block changes,
+    too, two whole, orthogonal rows change. Several rows may become fewer. With `each`,
+    an individual's rows are in at most `each` blocks; the blocks' parts add up in
+    either norm.
     """
     many = (each or 1) * (rows**2 if squared else rows)
     if relation is not _R:
@@ -178,7 +178,7 @@ def coordinates(
     neighboring_relation: Relation = _A,
     **_: Any,
 ) -> int:
-    """Return the number of entries of the release that one individual can move."""
+    """Return the number of entries of the release that one individual can change."""
     many = int(blocks_per_unit or rows_per_unit)
     many *= 2 if as_relation(neighboring_relation) is _R else 1
     return (int(dimension) + (constant is not None)) * min(many, int(blocks or 1))

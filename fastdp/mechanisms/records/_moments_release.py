@@ -25,7 +25,7 @@ _Array = np.ndarray[Any, Any]
 class MomentsRelease:
     """The result of `Moments.release`: all of it is public, intervals included.
 
-    Attributes are floats, or float64 arrays with one entry a group; `keys` are the
+    Attributes are floats, or float64 arrays with one entry per group; `keys` are the
     groups that passed a threshold, sorted by bytes, or None without a threshold.
     Everything is computed from the noisy sums, at no further cost.
     """
@@ -58,7 +58,7 @@ class MomentsRelease:
 
     @property
     def count(self) -> Any:
-        """Number of records with a number; exact if it is public."""
+        """The number of records with a value; exact if it is public."""
         return self._plain(self._sums[0])
 
     @property
@@ -88,13 +88,13 @@ class MomentsRelease:
         return self._plain(np.minimum(self._in_squares(np.clip(unit, 0, 1)), _LARGEST))
 
     def count_interval(self, level: float) -> Any:
-        """Return (low, high) that holds the true count with probability `level`."""
+        """Return (low, high), which contains the true count with P >= `level`."""
         reach = 0.0 if self._exact_count else self._reach(level, 1)
         low = np.maximum(self._sums[0] - reach, 0)
         return self._pair(low, self._sums[0] + reach)
 
     def sum_interval(self, level: float) -> Any:
-        """Return (low, high) that holds the sum of the clamped records."""
+        """Return (low, high), which contains the sum of the clamped records."""
         center, half = self._mechanism._column[2], self._mechanism._half
         weights = (0.0 if self._exact_count else abs(center), half)
         reach = self._reach(level, *weights)
@@ -116,30 +116,31 @@ class MomentsRelease:
         return held
 
     def _in_squares(self, unit: _Array) -> _Array:
-        """Return variances of u in the square of the records' unit, perhaps infinite.
+        """Return variances of u in the square of the records' unit, possibly infinite.
 
-        The square of half may be infinite where these are not.
+        They may be finite even if the square of half is infinite.
         """
         half = self._mechanism._half
         with np.errstate(over="ignore"):
             return np.asarray(half * unit * half)
 
     def mean_interval(self, level: float) -> Any:
-        """Return (low, high) that holds the mean of the clamped records.
+        """Return (low, high), which contains the mean of the clamped records.
 
         It is the set of means m for which sum - m count is a likely noise (Fieller
-        1954). It holds for any number of records; with few it is the bounds.
+        1954). It is valid for any number of records; for few records it equals the
+        bounds.
         """
         center, half = self._mechanism._column[2], self._mechanism._half
         low, high = self._ratio(self._sums[1], 1.0, level)
         return self._pair(center + half * low, center + half * high)
 
     def variance_interval(self, level: float) -> Any:
-        """Return (low, high) that holds the variance of the clamped records.
+        """Return (low, high), which contains the variance of the clamped records.
 
-        For each likely mean m of u, the likely variances at this mean, from
-        squares - 2 m sums, none above what the squares alone allow
-        (docs/proofs/intervals.md). Raises as `variance`.
+        It combines, for each likely mean m of u, the likely variances at this mean from
+        squares - 2 m sums, limited by the bound from the squares alone
+        (docs/proofs/intervals.md). It raises like `variance`.
         """
         self._need_squares()
         outside = 1 - _level(level)
@@ -207,7 +208,7 @@ class MomentsRelease:
         return low, high
 
     def _reach(self, level: float, *weights: float) -> float:
-        """Return a bound that a weighted sum of noises meets at `level`."""
+        """Return a bound on a weighted sum of noises that holds at `level`."""
         outside = 1 - _level(level)
         m = self._mechanism
         used = [w for w in weights if w]
@@ -220,7 +221,7 @@ class MomentsRelease:
         return tail * float(m._parameter) * math.hypot(*used) + steps
 
     def _adds_in_squares(self, level: float) -> bool:
-        """Tell whether one noise with the total variance bounds up to three noises.
+        """Return whether one noise with the total variance bounds up to three noises.
 
         True for Gaussian noise, and for Laplace noise at levels >= 0.95
         (docs/proofs/intervals.md).
@@ -234,7 +235,7 @@ class MomentsRelease:
 
     @property
     def _grain(self) -> float:
-        """Upper bound on the change of u or its square by rounding."""
+        """The upper bound on the change of u or its square by rounding."""
         return 2.0 ** (1 - self._mechanism._bits)
 
     @property

@@ -20,7 +20,7 @@ _R = NeighboringRelation.REPLACE_ONE
 
 @dataclass(frozen=True)
 class Shape:
-    """Parameters of the sensitivity; it does not depend on bounds, which scale out."""
+    """Parameters of the sensitivity, which does not depend on the bounds."""
 
     moments: int
     groups: int | None
@@ -57,7 +57,7 @@ class Shape:
 
     @classmethod
     def calibrated(cls, delta: Real | None, **options: Any) -> Shape:
-        """Return the shape to calibrate for; `delta` asks for a threshold."""
+        """Return the shape to calibrate for; with `delta`, for a threshold."""
         if delta is None:
             return cls.of(**options)
         if options.get("threshold") is not None:
@@ -118,12 +118,12 @@ class Shape:
 
     @property
     def _twice(self) -> int:
-        """Factor 2 if individuals are replaced, by the triangle inequality; else 1."""
+        """Factor 2 (triangle inequality) if individuals are replaced, otherwise 1."""
         return 2 if self.neighboring_relation is _R else 1
 
 
 def grid_bits(parameter: Fraction) -> int:
-    """Return the number of binary places of u: as many as the noise range allows."""
+    """Return the largest number of binary places of u that the noise range allows."""
     bits = 30
     while bits > 1 and parameter * 2**bits >= 2**50:
         bits -= 1
@@ -131,7 +131,7 @@ def grid_bits(parameter: Fraction) -> int:
 
 
 class Scaled(Mechanism):
-    """What the statistics of a release are computed with: scales, noise and shape."""
+    """Scales, noise and shape, from which a release's statistics are computed."""
 
     __slots__ = ("_bits", "_column", "_half", "_noise", "_parameter", "_shape")
 

@@ -1,4 +1,4 @@
-"""Thresholds on noisy counts that hide, except with P <= delta, keys of one user."""
+"""Thresholds on noisy counts that hide keys of one user except with P <= delta."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def least_threshold(
 
 
 def tail(noise: DiscreteLaplace | DiscreteGaussian, m: int) -> Fraction:
-    """Return an upper bound of P(N > m), m >= 0."""
+    """Return an upper bound on P(N > m), m >= 0."""
     if isinstance(noise, DiscreteLaplace):
         return _laplace_tail(Fraction(noise.scale), m)
     return _gaussian_tail(Fraction(noise.sigma), m)
@@ -54,7 +54,7 @@ def _laplace_tail(scale: Fraction, m: int) -> Fraction:
 
 
 def _gaussian_tail(sigma: Fraction, m: int) -> Fraction:
-    """Return a bound of P(N > m), N discrete Gaussian, m >= 1.
+    """Return a bound on P(N > m), N discrete Gaussian, m >= 1.
 
     The normalizing sum is at least max(1, sigma sqrt(2 pi)) (Poisson summation). Terms
     up to 40 sigma, but at most 2**16, are summed; an integral bounds the rest.

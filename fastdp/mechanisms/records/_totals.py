@@ -1,4 +1,4 @@
-"""Exact sums of integers that come in parts, in any order: no overflow, one clamp."""
+"""Exact sums of integers that arrive in parts, without overflow and with one clamp."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _LOCK = threading.Lock()
 class Totals:
     """An array of integers high 2**32 + low, below 2**94.
 
-    `high` is None, or 0 <= low < 2**32 after a carry and one is due after 2**31 rows.
-    Partial sums never saturate: if they did, a missing record could shift the borders
-    of the parts and change the total without bound. docs/proofs/sums.md.
+    If `high` is not None, 0 <= low < 2**32 after a carry, and a carry is due after
+    2**31 rows. Partial sums never saturate: otherwise a missing record could shift the
+    borders of the parts and change the total without bound. docs/proofs/sums.md.
     """
 
     __slots__ = ("_high", "_low", "_rows")
@@ -42,7 +42,7 @@ class Totals:
     def add(self, part: np.ndarray[Any, Any], rows: int) -> None:
         """Add int64 sums of at most 2**31 rows, of magnitudes up to 2**30.
 
-        The first part is taken as it is: the caller must leave it alone.
+        The first part is stored without a copy, so the caller must not change it.
         """
         with _LOCK:
             if self._rows or self._high is not None:
@@ -141,7 +141,7 @@ class Accumulator(Generic[M]):
 
     @property
     def mechanism(self) -> M:
-        """The mechanism that it accumulates for."""
+        """The mechanism of the later release."""
         return self._mechanism
 
     def _add(self, part: Callable[..., None], n: int, least: int, workers: int) -> Self:
@@ -188,7 +188,7 @@ class Accumulator(Generic[M]):
 
 
 def _is_whole(code: object) -> bool:
-    """Tell whether an object is an integer; numpy's timedelta64 is not."""
+    """Return whether an object is an integer; numpy's timedelta64 is not."""
     whole = isinstance(code, (int, np.integer, np.bool_))
     return whole and not isinstance(code, np.timedelta64)
 

@@ -1,4 +1,4 @@
-"""A tree of counts: sums of its nodes, least squares over them, and its variances."""
+"""A tree of counts: sums of nodes, least squares over the nodes, and variances."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Tree:
 
 
 def tree_of(leaves: object, branching: object, *, gaussian: bool) -> Tree:
-    """Return the tree with this branching, or that of least mean variance of ranges."""
+    """Return the tree with this branching, or the one with the least mean variance."""
     cells = _validate.integer("leaves", leaves, 2, _MOST_LEAVES)
     if branching is not None:
         return Tree(cells, _validate.integer("branching", branching, 2))
@@ -100,8 +100,7 @@ def sum_up(tree: Tree, x: npt.NDArray[Any], sums: npt.NDArray[np.int64]) -> None
 def exact_sum(x: npt.NDArray[Any]) -> float:
     """Return the sum of at most 2**30 integers, rounded once.
 
-    Sum the cells before they are clamped: clamped cells of neighbors may have different
-    sums.
+    Sum the cells before clamping: clamped cells of neighbors may have different sums.
     """
     whole = x.astype(np.int64, copy=False)
     high, low = int((whole >> 32).sum()), int((whole & 0xFFFFFFFF).sum())
@@ -124,9 +123,9 @@ def by_parent(x: npt.NDArray[Any], b: int) -> npt.NDArray[Any]:
 def _spreads(tree: Tree) -> list[tuple[float, float]]:
     """Return, by level, the variance of a full and of the last node's estimate.
 
-    The estimate uses the node's subtree alone, and the unit is the variance of one
-    node's noise. A leaf has 1; an inner node averages its own noisy count and its
-    children's sum by precision. The root has no noisy count of its own.
+    The estimate uses only the node's subtree, and the unit is the variance of one
+    node's noise. A leaf has variance 1; an inner node averages its own noisy count and
+    its children's sum by precision. The root has no noisy count of its own.
     """
     found = [(1.0, 1.0)]
     for depth, (children, last) in reversed(list(enumerate(tree.widths()))):
@@ -176,11 +175,12 @@ def range_variance(
 ) -> Floats:
     """Return the variance of ranges of the solution, in units of one node's noise.
 
-    Given a node's count, its children's departures from their shares of it are
-    independent of everything else. So from the leaves up a range is a coefficient of
-    each node, 1 between its two ends, and a rest of its own variance. With variances
-    s of the children, S their sum, coefficients c: the parent's coefficient is
-    sum c s/S, and the rest grows by sum c^2 s - (sum c s)^2/S.
+    Given a node's count, the deviations of its children from their shares of the count
+    are independent of everything else. So, from the leaves up, a range is a sum of
+    coefficients times nodes (1 between the range's ends) plus a remainder with its own
+    variance. For children with variances s, sum S and coefficients c, the parent's
+    coefficient is sum c s/S, and the remainder's variance grows by sum c^2 s - (sum c
+    s)^2/S.
     """
     nodes, b, spreads = tree.nodes, tree.branching, _spreads(tree)
     left, right = start.astype(np.int64), stop.astype(np.int64)

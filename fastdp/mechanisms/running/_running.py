@@ -64,7 +64,7 @@ class Running(Remembering):
 
     @property
     def steps_left(self) -> int:
-        """Number of steps that can still be taken."""
+        """The number of steps that are left."""
         return 0 if self._closed else self._strategy.steps - self._at
 
     def standard_error(self, step: int) -> float:
@@ -75,7 +75,7 @@ class Running(Remembering):
 
     @contextlib.contextmanager
     def _one_step(self) -> Iterator[None]:
-        """Hold the lock over one step; no step is possible after one that failed."""
+        """Hold the lock during one step; after a failed step no other is possible."""
         self._require_home()
         with self._lock:
             if self._closed or self._at == self._strategy.steps:
@@ -113,7 +113,7 @@ class Running(Remembering):
     ) -> tuple[Floats, bytes]:
         """Take a step after `taken` steps; return its total and the state after it.
 
-        Between two such steps the object holds no state: a ledger stores it.
+        Between two such steps a ledger stores the state, and the object holds none.
         """
         self._require_home()
         with self._lock:

@@ -1,6 +1,6 @@
 """Prefix sums step by step: from exact integers C x to noisy sums B y.
 
-Between steps a strategy holds private arrays (`_private`: past sums) and public ones
+Between steps a strategy holds private arrays (`_private`: past sums) and public arrays
 (all others). Coefficients of C are integers over 2**bits, so that C x is an integer in
 units of the grid's step over 2**bits.
 """
@@ -52,13 +52,13 @@ class Strategy(ABC):
     def square(self, count: int, gap: int) -> Fraction:
         """Return the squared sensitivity of C for `count` steps of norm 1, `gap` apart.
 
-        Exact or rounded up, and computed from the integers that are used, not from the
+        It is exact or rounded up, and computed from the integers in use, not from the
         reals that they approximate.
         """
 
     @property
     def slack(self) -> Fraction:
-        """Return what rounding may add to this distance, in units of C x."""
+        """Return the largest addition of rounding to this distance, in units of C x."""
         return Fraction(0)
 
     @abstractmethod
@@ -113,7 +113,7 @@ class Strategy(ABC):
 
 
 class Column(Strategy):
-    """A Toeplitz matrix with few coefficients; it keeps past sums and past answers."""
+    """A Toeplitz matrix with few coefficients, which stores past sums and answers."""
 
     bits = _factors.BITS
 
@@ -285,9 +285,9 @@ class Tree(Strategy):
 class Doubling(Strategy):
     """A tree for each block of 1, 2, 4, ... steps: no horizon is needed.
 
-    An event is in one block, and in one node of each of its levels. A block's sums are
-    divided by the number of levels, or by its square root, so that the same noise fits
-    all blocks.
+    An event is in one block, and in one node of each level of the block. A block's sums
+    are divided by the number of levels, or by its square root, so that the same noise
+    fits all blocks.
     """
 
     bits = 16
@@ -374,13 +374,13 @@ def strategy_of(
 ) -> Strategy:
     """Return the strategy `name`, for rows of norm up to `reach` steps of the grid.
 
-    `pattern` says how many steps a record takes part in, and how far they are apart;
+    `pattern` has the number of steps that a record takes part in and their distance;
     buffers are chosen for it.
 
     Raises
     ------
     DTypeError, ParameterError
-        There is no such strategy, or it does not take one of the parameters.
+        There is no such strategy, or it does not accept one of the parameters.
     """
     if name not in _factors.STRATEGIES:
         known = ", ".join(_factors.STRATEGIES)
