@@ -67,9 +67,11 @@ class Release:
         heads = [str(name) for name in columns]
         rows = zip(*(_words.texts(c[:_SHOWN]) for c in columns.values()), strict=True)
         lines = _words.aligned([heads, *map(list, rows)])
-        return "\n".join(
-            [*lines, *([f"... and {left} more groups"] if left > 0 else [])]
-        )
+        if left == -_SHOWN:
+            lines.append("no group had enough units: Plan.check shows the owner more")
+        elif left > 0:
+            lines.append(f"... and {left} more groups")
+        return "\n".join(lines)
 
     # ---- what it is --------------------------------------------------------------
 

@@ -452,3 +452,9 @@ def test_a_unit_shows_no_data():
     assert unit != of([SECRET], groups=1)  # of other data, as far as one can tell
     assert unit == unit
     assert of("who") == of("who") != of("whom")
+
+
+def test_a_table_without_groups_says_why():
+    few = fastdp.count([1] * 5, by=list("abcde"), unit="row", epsilon=1, delta=1e-12)
+    assert few.values("count").tolist() == []
+    assert "no group had enough units: Plan.check shows" in repr(few)
