@@ -27,11 +27,10 @@ from fastdp.accounting._pld.state import State, log_delta_at
 from fastdp.accounting._series import Floats
 from fastdp.accounting._trade_off_functions import (
     ApproximateTradeOff,
-    GaussianTradeOff,
-    LaplaceTradeOff,
     PiecewiseTradeOff,
     TradeOffFunction,
 )
+from fastdp.accounting._trade_off_laws import GaussianTradeOff, LaplaceTradeOff
 from fastdp.accounting.events import (
     Event,
     Relation,

@@ -20,17 +20,11 @@ from fastdp.accounting import (
     calibrate,
 )
 from fastdp.accounting._pld import sampled_batch
+from fastdp.accounting._pld.batches import LoopBatch, batches_of
 from fastdp.accounting._pld.composition import Composition
 from fastdp.accounting._pld.interval_loss import LaplaceLoss
 from fastdp.accounting._pld.listed_loss import AtomLoss
-from fastdp.accounting._pld.losses import (
-    GaussianLoss,
-    LoopBatch,
-    batches_of,
-    one_less_sinc,
-    short,
-    unit_steps,
-)
+from fastdp.accounting._pld.losses import GaussianLoss, one_less_sinc, short, unit_steps
 from fastdp.accounting._pld.sampled_batch import SampledGaussianBatch
 from fastdp.accounting._pld.sampled_loss import SampledGaussianLoss
 

@@ -253,7 +253,14 @@ FLOORS = {
         *("conversions", "events", "groups"),
     ),
     "laws and engines": (
-        *("_atoms", "_pld", "_renyi", "_trade_off", "_trade_off_functions"),
+        *(
+            "_atoms",
+            "_pld",
+            "_renyi",
+            "_trade_off",
+            "_trade_off_functions",
+            "_trade_off_laws",
+        ),
     ),
     "facts": ("_facts",),
     "accountants": (

@@ -64,6 +64,6 @@ class MixtureFacts(Facts[MixtureOfGaussiansEvent]):
 
     def trade_off(self) -> TradeOffFunction:
         """Return the function of one order: the data without the record come first."""
-        from fastdp.accounting._trade_off_functions import GaussianTradeOff
+        from fastdp.accounting._trade_off_laws import GaussianTradeOff
 
         return self.trade_off_of_removal() or GaussianTradeOff(self._largest())

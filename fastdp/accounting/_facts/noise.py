@@ -100,7 +100,7 @@ class LaplaceFacts(Facts[LaplaceEvent | PermuteAndFlipEvent]):
 
     def trade_off(self) -> TradeOffFunction:
         """Return the exact function."""
-        from fastdp.accounting._trade_off_functions import LaplaceTradeOff
+        from fastdp.accounting._trade_off_laws import LaplaceTradeOff
 
         return LaplaceTradeOff(self.pure())
 
@@ -164,11 +164,12 @@ class DiscreteLaplaceFacts(Facts[DiscreteLaplaceEvent]):
     def trade_off(self) -> TradeOffFunction:
         """Return the exact function, or on a fine grid the continuous one below it."""
         from fastdp.accounting import _trade_off_functions as functions
+        from fastdp.accounting._trade_off_laws import LaplaceTradeOff
 
         shift, rate = self._shift(), 1 / self.event.scale
         if shift <= _MOST_ATOMS:
             return functions.discrete_laplace(shift, float_up(rate))
-        return functions.LaplaceTradeOff(_grid_noise.laplace_epsilon(shift, rate))
+        return LaplaceTradeOff(_grid_noise.laplace_epsilon(shift, rate))
 
 
 @entry(TruncatedDiscreteLaplaceEvent)
@@ -280,7 +281,7 @@ class GaussianFacts(Facts[GaussianEvent | GDPEvent]):
 
     def trade_off(self) -> TradeOffFunction:
         """Return the exact function."""
-        from fastdp.accounting._trade_off_functions import GaussianTradeOff
+        from fastdp.accounting._trade_off_laws import GaussianTradeOff
 
         return GaussianTradeOff(self.mu())
 
@@ -392,7 +393,7 @@ class DiscreteGaussianFacts(_IntegerFacts[DiscreteGaussianEvent]):
 
     def trade_off(self) -> TradeOffFunction:
         """Return the Gaussian function that is proved on fine grids."""
-        from fastdp.accounting._trade_off_functions import GaussianTradeOff
+        from fastdp.accounting._trade_off_laws import GaussianTradeOff
 
         mu = self.mu()
         return super().trade_off() if mu is None else GaussianTradeOff(mu)

@@ -13,20 +13,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fastdp.accounting._pld.batches import (
+    Batch,
+    Nodes,
+    Tilt,
+    TiltedBatch,
+    batches_of,
+    total,
+)
 from fastdp.accounting._pld.losses import (
     FARTHEST,
     ORDERS,
-    Batch,
     Floats,
     GaussianLoss,
     Indices,
     Loss,
-    Nodes,
-    Tilt,
-    TiltedBatch,
     U,
-    batches_of,
-    total,
 )
 
 #: Move steps from the list to the table when the list is longer than this.

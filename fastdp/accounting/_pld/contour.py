@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from fastdp.accounting._numeric import product
+from fastdp.accounting._pld.batches import LoopBatch, total
 from fastdp.accounting._pld.chernoff import Chernoff
 from fastdp.accounting._pld.composition import Composition, Plan
 from fastdp.accounting._pld.losses import (
@@ -26,13 +27,11 @@ from fastdp.accounting._pld.losses import (
     Floats,
     GaussianLoss,
     Indices,
-    LoopBatch,
     U,
     log_chernoff,
     log_or_lowest,
     order,
     short,
-    total,
 )
 
 #: Aliases and cut-off nodes may each add this much to delta, relative to it.

@@ -21,6 +21,7 @@ import numpy as np
 from fastdp.accounting._atoms.law import Law, listed_law
 from fastdp.accounting._atoms.plan import Cost, spread
 from fastdp.accounting._numeric import product
+from fastdp.accounting._pld.batches import Batch, LoopBatch, TiltedBatch, TiltedRows
 from fastdp.accounting._pld.listed_loss import (
     Atoms,
     ScatteredLoss,
@@ -28,14 +29,10 @@ from fastdp.accounting._pld.listed_loss import (
     sampled_loss,
 )
 from fastdp.accounting._pld.losses import (
-    Batch,
     Complexes,
     Floats,
-    LoopBatch,
     Loss,
     Tilted,
-    TiltedBatch,
-    TiltedRows,
     U,
     box_losses,
     complex_expm1,

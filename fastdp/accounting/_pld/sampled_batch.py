@@ -16,22 +16,24 @@ from dataclasses import dataclass
 import numpy as np
 
 from fastdp.accounting._numeric import product
-from fastdp.accounting._pld.losses import (
+from fastdp.accounting._pld.batches import (
     Batch,
+    LoopBatch,
+    Nodes,
+    Tilt,
+    TiltedBatch,
+    powers,
+    summed,
+    total,
+)
+from fastdp.accounting._pld.losses import (
     Boxes,
     Complexes,
     Floats,
     Indices,
-    LoopBatch,
     Loss,
-    Nodes,
-    Tilt,
-    TiltedBatch,
     U,
     log_envelope_of,
-    powers,
-    summed,
-    total,
     unit_steps,
 )
 
