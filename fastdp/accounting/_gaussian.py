@@ -36,7 +36,7 @@ def log_delta(epsilon: Fraction, mu: Fraction) -> float:
 
 
 def about_log_delta(epsilon: float, mu: float) -> float:
-    """Return ln(delta(epsilon)) to some six digits of delta: a start for searches."""
+    """Return ln(delta(epsilon)) to about six digits of delta, to start searches."""
     low = epsilon / mu - mu / 2
     if low < -38:
         return 0.0

@@ -22,27 +22,27 @@ __all__ = ["parallel_event"]
 
 
 def parallel_event(events: Iterable[Event | HasEvent], *, assignment: str) -> Event:
-    """Return the event of several events, each on a part of the data of its own.
+    """Return the event of several events on disjoint parts of the data.
 
-    A record is in one part, so all events together cost what the largest one costs. Any
-    accountant, filter or ledger takes the result.
+    A record is in one part, so all events together cost as much as the largest event.
+    Any accountant, filter or ledger accepts the result.
 
     Parameters
     ----------
     events : iterable of Event or mechanism
         At least one, for one neighboring relation and single records. Each may be
-        chosen after the answers of those before it.
+        chosen after the answers to earlier events.
     assignment : str
-        What alone decides the part of a record: "record" (the record itself, such as
-        its country or a hash of its user) or "place" (its public place in the dataset).
-        The parts are fixed before the first of these answers. Parts that depend on
-        other records, such as clusters or blocks of equal size of sorted data, are
-        neither.
+        The only thing that decides a record's part: "record" (the record itself, such
+        as its country or a hash of its user) or "place" (its public place in the
+        dataset). The parts are fixed before the first of these answers. Parts that
+        depend on other records, such as clusters or blocks of equal size of sorted
+        data, are neither.
 
     Returns
     -------
     Event
-        The one of `events` that covers all others: an equal one, or Gaussian noise with
+        The event that covers all others: an equal event, or Gaussian noise with
         the largest sensitivity/sigma, or Laplace noise with the largest
         sensitivity/scale, or a stated guarantee (`PureDPEvent`, `GDPEvent`,
         `ZCDPEvent`) that each of the others has.

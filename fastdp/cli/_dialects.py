@@ -35,20 +35,20 @@ _SWAPPED = bytes.maketrans(b".,", b",.")
 
 @dataclass(frozen=True)
 class Dialect:
-    """How a text file writes its cells.
+    """The dialect in which a text file writes its cells.
 
     Attributes
     ----------
     encoding : str
     delimiter : str or None
-        What is between cells: one ASCII character; None for that of the form.
+        Separator of cells: one ASCII character; None for the file form's separator.
     decimal : "." or ","
     thousands : str or None
         What is between groups of three digits, if anything.
     null : tuple of str
         Texts that mean a missing value.
     option : str
-        How messages call a word, with "{}" for the word.
+        Name of an option in messages, with "{}" for the word.
     """
 
     encoding: str = "utf-8"
@@ -59,13 +59,13 @@ class Dialect:
     option: str = "--{}"
 
     def said(self, word: str) -> str:
-        """Return how messages call the option `word`."""
+        """Return the name of the option `word` in messages."""
         return self.option.format(word)
 
     def plain(self, cells: pa.Array, *, number: bool) -> pa.Array:
         """Return cells as bytes: null texts become null, numbers have a point.
 
-        What is no number of the dialect is none afterwards.
+        A cell that is not a number of the dialect is not a number afterwards.
         """
         import pyarrow as pa
         from pyarrow import compute
@@ -135,12 +135,12 @@ def of_options(arguments: argparse.Namespace) -> Dialect | None:
 
 
 def dialect(given: dict[str, Any], option: str = "--{}") -> Dialect:
-    """Return a dialect; `option` is how messages call its words.
+    """Return a dialect; `option` is the name of its words in messages.
 
     Raises
     ------
     ParameterError, DTypeError
-        A word is refused; the message names it.
+        A word is refused; the message names the word.
     """
     words = {**given}
     null = words.pop("null", [])
@@ -199,7 +199,7 @@ def _encoding(option: str, name: str) -> str:
 class Decoded:
     """A file in another encoding as a stream of UTF-8.
 
-    Bytes that cannot be decoded become the byte 0xFF, so that their cell is no text.
+    Bytes that cannot be decoded become the byte 0xFF, so that their cell is not text.
     """
 
     def __init__(self, file: Any, encoding: str) -> None:

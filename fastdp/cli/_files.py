@@ -86,7 +86,7 @@ def open_source(
     wanted : sequence of (option, name)
         Names of columns with the options that name them, for messages.
     numbers : collection of str
-        Those of them that are read as numbers: in text by the dialect of `place`.
+        Wanted columns that are read as numbers; in text, by the dialect of `place`.
 
     Raises
     ------

@@ -116,7 +116,7 @@ class Statement:
 
 
 class Copier(ABC):
-    """Releases the rows of a source into a sink.
+    """Release of the rows of a source into a sink.
 
     Rows are written in groups of a fixed size, for any batches of the reader.
     """
@@ -136,7 +136,7 @@ class Copier(ABC):
     def copy(
         self, source: _files.Source, sink: _files.Sink, advance: Callable[[int], object]
     ) -> int:
-        """Release all rows, tell `advance` how many at a time, return their number."""
+        """Release all rows; report progress to `advance`; return the number of rows."""
         rows = filled = 0
         for part, start in _files.grouped(source.batches(self.group), self.group):
             rows += part.num_rows

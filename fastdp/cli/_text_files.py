@@ -129,7 +129,7 @@ class TextSource:
             ) from None
 
     def _require_mark(self, start: bytes) -> None:
-        """Refuse another encoding than the one that the mark of a file says."""
+        """Refuse an encoding that differs from the one in a file's byte order mark."""
         for mark, name in _MARKS.items():
             stated = self._dialect.encoding
             if start.startswith(mark) and not stated.startswith(name):

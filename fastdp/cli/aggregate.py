@@ -264,9 +264,9 @@ def _found(
     whole: Plan | fastdp.Report,
     written: Sequence[_places.Place],
 ) -> Mapping[str, Release] | None:
-    """Release the tables by one charge; None if only something about them was asked.
+    """Release the tables by one charge; None if only information was requested.
 
-    `whole` is the report of all plans, or the one plan of the table without a name.
+    `whole` is the report of all plans, or the plan of a single unnamed table.
     """
     charge: dict[str, Any] = {}
     with contextlib.ExitStack() as stack:

@@ -113,7 +113,7 @@ class Engine:
         return frozenset(n for n in names if self.types[n].startswith(_TEXT[:2]))
 
     def integers(self, names: Sequence[str]) -> frozenset[str]:
-        """Return the columns whose type holds integers alone."""
+        """Return the columns of integer types."""
         return frozenset(n for n in names if self.types[n] in (*_INTEGERS, "HUGEINT"))
 
     def is_encoded(self, name: str) -> bool:

@@ -119,7 +119,7 @@ class Memory(Engine):
         return frozenset()
 
     def integers(self, names: Sequence[str]) -> frozenset[str]:
-        """Return the columns whose type holds integers alone; a list has no type."""
+        """Return the columns of integer types; a list has no type."""
         columns = {name: self._source[name] for name in names}
         types = {
             n: getattr(x, "dtype", getattr(x, "type", "")) for n, x in columns.items()
@@ -240,7 +240,7 @@ class Memory(Engine):
 
 
 def has_integers(column: Any) -> bool:
-    """Tell by the type of a column whether it holds integers alone."""
+    """Return whether a column's type has only integers."""
     type_ = getattr(column, "dtype", getattr(column, "type", ""))
     return _INTEGER.match(str(type_)) is not None
 

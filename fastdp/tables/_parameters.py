@@ -45,9 +45,9 @@ _MOST_NODES = 2**26
 def spelled(
     name: str, shown: inspect.Signature | None = None
 ) -> Callable[[_Function], _Function]:
-    """Return a decorator: a function refuses other keywords, and says the way out.
+    """Return a decorator that refuses other keywords and names the way out.
 
-    The function is called `name` in the message, and has the signature `shown`.
+    In messages the function has the name `name`, and its signature is `shown`.
     """
 
     def of(function: _Function) -> _Function:

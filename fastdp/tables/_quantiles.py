@@ -251,7 +251,8 @@ def weights_of(tree: Tree, edge: int, q: float) -> list[_Array]:
 class Trees:
     """The released trees of a column, one for each group.
 
-    `whole`: all values are integers, and so are their quantiles if the bounds are.
+    `whole` means that all values are integers; with integer bounds the quantiles are,
+    too.
     """
 
     def __init__(

@@ -250,7 +250,7 @@ def variance(x: Any, *, bounds: tuple[Real, Real], **words: Unpack[Words]) -> Re
 
 @_told
 def std(x: Any, *, bounds: tuple[Real, Real], **words: Unpack[Words]) -> Release:
-    """Return the noisy standard deviation of records between bounds, as `variance`.
+    """Return the noisy standard deviation of records between bounds, like `variance`.
 
     Parameters
     ----------

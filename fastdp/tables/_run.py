@@ -77,7 +77,7 @@ def release(
     integers: dict[str, frozenset[str]] = {}
 
     def gathered(*, nothing: bool = False) -> tuple[dict[str, Totals], Any]:
-        """Return totals, and a ledger's terms and draw; `nothing`: of no records."""
+        """Return totals (of no records if `nothing`), and a ledger's terms and draw."""
         found, asked = {}, {}
         for done, (name, plan) in enumerate(plans.items()):
             told = _share_of(progress, done, len(plans))
@@ -137,7 +137,7 @@ def release(
 
 
 def like_of(source: Any) -> Any:
-    """Return what the kind of the result is taken from; it holds no record."""
+    """Return an object without records that determines the kind of the result."""
     return source.like if isinstance(source, Memory) else _kinds.none_of(source)
 
 

@@ -288,7 +288,7 @@ class Allocation:
 
 
 def _lowest(a: Ratios, b: Ratios) -> list[float]:
-    """Return the sums of the two lowest values of both."""
+    """Return the sums of both laws' two lowest values."""
     return [float(x + y) for x in a.value[:2] for y in b.value[:2]]
 
 

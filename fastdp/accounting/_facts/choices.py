@@ -78,7 +78,7 @@ class ExponentialMechanismFacts(Facts[ExponentialMechanismEvent]):
         return min(e * e / 8, conversions.rho_of_pure(e))
 
     def grouped(self, size: int) -> ExponentialMechanismEvent:
-        """Return a range of `size` times the length."""
+        """Return an event with `size` times the length of the range."""
         return replace(self.event, epsilon=size * self.event.epsilon)
 
     def epsilon(self, delta: Fraction, reader: Reader) -> float:

@@ -126,7 +126,7 @@ class ComposedFacts(Facts[Event]):
         return total
 
     def epsilon(self, delta: Fraction, reader: Reader) -> float | None:
-        """Return the smaller reading of both sums."""
+        """Return the smaller epsilon of the two sums."""
         rho, pure = self.rho(), self.pure()
         if rho is None or delta == 0:
             return None
@@ -138,7 +138,7 @@ class ComposedFacts(Facts[Event]):
         )
 
     def log_delta(self, epsilon: Fraction, reader: Reader) -> float | None:
-        """Return the smaller reading of both sums."""
+        """Return the smaller epsilon of the two sums."""
         rho, pure = self.rho(), self.pure()
         if rho is None:
             return None

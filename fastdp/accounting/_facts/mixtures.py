@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @entry(MixtureOfGaussiansEvent)
 class MixtureFacts(Facts[MixtureOfGaussiansEvent]):
-    """Gaussian noise on a sum that an individual moves by a random amount."""
+    """Gaussian noise on a sum that an individual changes by a random amount."""
 
     left_to_accountants = True
     listed = True
@@ -41,7 +41,7 @@ class MixtureFacts(Facts[MixtureOfGaussiansEvent]):
         return Fraction(0) if self._largest() == 0 else None
 
     def rho(self) -> Fraction:
-        """Return that of the largest shift, which large orders approach."""
+        """Return the rho of the largest shift, which is approached at large orders."""
         return self._largest() ** 2 / 2
 
     def family(self) -> Family:
@@ -63,7 +63,7 @@ class MixtureFacts(Facts[MixtureOfGaussiansEvent]):
         return self.curve_of_step()
 
     def trade_off(self) -> TradeOffFunction:
-        """Return the function of one order: the data without the record come first."""
+        """Return the function of one order, with the data without the record first."""
         from fastdp.accounting._trade_off_laws import GaussianTradeOff
 
         return self.trade_off_of_removal() or GaussianTradeOff(self._largest())

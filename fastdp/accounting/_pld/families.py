@@ -94,7 +94,7 @@ NOTHING = Step(Sided(), Sided(), Fraction(0))
 
 
 def loosened(sided: Sided) -> Sided:
-    """Return a direction that only bounds the loss from above."""
+    """Return a direction that is only an upper bound on the loss."""
     return Sided(sided.loss, sided.lost, exact=False)
 
 

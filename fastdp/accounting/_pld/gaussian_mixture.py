@@ -55,7 +55,7 @@ class GaussianMixtureLoss(NoisyMixture):
         return np.asarray(parts @ np.array(self.shifts) / whole)
 
     def ratio_error(self, x: Floats, ratio: Floats) -> Floats:
-        """Return a bound of the absolute error of l.
+        """Return a bound on the absolute error of l.
 
         Errors of u count by the share of their shift. Near 0 those of weights count by
         w |e^u - 1|, and elsewhere |l| > .4 (docs/proofs/amplification.md, section 7).
@@ -74,7 +74,7 @@ class GaussianMixtureLoss(NoisyMixture):
 
 @dataclass(frozen=True)
 class GaussianMixtureFamily(Family):
-    """The pair of a random shift > 0, in units of the largest one; else it is 0."""
+    """The pair of a random shift >= 0, in units of the largest shift."""
 
     shifts: tuple[Fraction, ...]
     weights: tuple[Fraction, ...]
@@ -84,7 +84,7 @@ class GaussianMixtureFamily(Family):
         return self.sampled(Fraction(1))
 
     def sampled(self, rate: Fraction, fixed: bool = False) -> Step:
-        """Return the step of a Poisson sample: with 1 - rate the shift is 0."""
+        """Return the step of a Poisson sample: the shift is 0 with P = 1 - rate."""
         if fixed:
             raise UnsupportedEventError(
                 "no dominating pair is known for a random sensitivity on a subset of "

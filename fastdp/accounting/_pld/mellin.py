@@ -381,7 +381,7 @@ class TiltedAllocation(Tilted):
         return np.exp(-square * y * y / 2 * (1 - 8 * U)) * (1 + 16 * U)
 
     def centered(self, step: float, count: int) -> tuple[Complexes, Floats]:
-        """Return phi(y) exp(-iy mean) - 1, with a bound of its error."""
+        """Return phi(y) exp(-iy mean) - 1, with a bound on its error."""
         value, error = self._mean.moments(self._power, step, count)
         size = value[0].real
         phi = (value.conj() if self._removal else value)[1:] / size

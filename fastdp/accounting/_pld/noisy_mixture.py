@@ -55,7 +55,7 @@ class NoisyMixture(Loss):
 
     @abstractmethod
     def ratio_error(self, x: Floats, ratio: Floats) -> Floats:
-        """Return a bound of the absolute error of l."""
+        """Return a bound on the absolute error of l."""
 
     def log_density(self, x: Floats) -> Floats:
         """Return the log density of Q."""

@@ -189,7 +189,7 @@ class SampledGaussianBatch(Batch):
         return self.first + np.multiply.outer(t, self.sign)
 
     def cumulants(self, t: Floats) -> tuple[Floats, Floats]:
-        """Return the sum of K(t) over all steps, with a bound of its error."""
+        """Return the sum of K(t) over all steps, with a bound on its error."""
         powers = self.exponents(t)
         try:
             tables = self.tables_for(powers)

@@ -231,7 +231,7 @@ _CHECKS: dict[object, Callable[[str, Any], object]] = {
 def _checks_of(
     kind: type[Event],
 ) -> tuple[tuple[str, Callable[[str, Any], object]], ...]:
-    """Return the fields of a kind of event that have a check, and that check."""
+    """Return the checked fields of a kind of event, each with its check."""
     return tuple((f.name, _CHECKS[f.type]) for f in fields(kind) if f.type in _CHECKS)
 
 

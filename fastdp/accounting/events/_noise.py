@@ -229,25 +229,26 @@ class SkellamEvent(Event):
 
 @dataclass(frozen=True, repr=False, kw_only=True)
 class MixtureOfGaussiansEvent(Event):
-    """Gaussian noise on a vector, where how far an individual moves it is random.
+    """Gaussian noise on a vector that an individual changes by a random amount.
 
-    With the individual, the vector is moved by a random amount that is independent of
-    other individuals and of the noise, and secret; without, it is not moved. So it is
-    with steps of a banded factorization on Poisson batches: how many of the last
-    batches the record was in is random.
+    With the individual, the vector changes by a secret random amount that is
+    independent of other individuals and of the noise; without the individual it does
+    not change. This is the case for steps of a banded factorization on Poisson batches:
+    the number of recent batches with the record is random.
 
     Parameters
     ----------
     sensitivities : tuple of Fraction
-        Bounds of the L2 norm of the move, >= 0 and increasing, at most 256.
+        Bounds on the L2 norm of the change, >= 0 and increasing, at most 256.
     probabilities : tuple of Fraction
-        Their probabilities, > 0, with a sum of 1 up to 1e-9, for rounded numbers: what
-        is missing belongs to the largest sensitivity, what is too much to the smallest.
+        Their probabilities, > 0, with a sum of 1 up to 1e-9, for rounded numbers: a
+        missing part is added to the largest sensitivity, an excess is taken from the
+        smallest.
     sigma : Fraction
         Standard deviation of the noise on each coordinate, > 0.
     neighboring_relation : NeighboringRelation
-        `ADD_OR_REMOVE_ONE` or `REPLACE_SPECIAL`: one of two neighbors must be the one
-        that is not moved, so accountants refuse `REPLACE_ONE`.
+        `ADD_OR_REMOVE_ONE` or `REPLACE_SPECIAL`: one of two neighbors must be the
+        unchanged vector, so accountants refuse `REPLACE_ONE`.
 
     References
     ----------

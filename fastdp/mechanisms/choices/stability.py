@@ -156,7 +156,7 @@ class ProposeTestRelease(Mechanism):
 
         Parameters
         ----------
-        value : as the mechanism's `release` takes it; anything if there is none
+        value : type of the mechanism's `release`; any object without a mechanism
             The answer at the data.
         distance : int, of Python or numpy
             Distance of the data from instability; below 0 counts as 0. The caller is

@@ -62,7 +62,7 @@ class FrequencyOracle(ReportsOnce[FrequencyEstimate]):
         return self._domain.arguments[1][1]  # type: ignore[no-any-return]
 
     def standard_error(self, users: int, *, frequency: Real = 0) -> float:
-        """Return the standard error that the estimate of a count will have.
+        """Return the standard error of the later estimate of a count.
 
         Parameters
         ----------

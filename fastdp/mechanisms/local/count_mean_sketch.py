@@ -199,7 +199,7 @@ class CountMeanSketch(ReportsOnce["Sketch"]):
     def standard_error(
         self, users: int, *, frequency: Real = 0, squares: Real = 0
     ) -> float:
-        """Return the standard error that the estimate of a count will have.
+        """Return the standard error of the later estimate of a count.
 
         Parameters
         ----------

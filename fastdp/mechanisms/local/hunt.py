@@ -32,7 +32,7 @@ class Hunted(ReportsOnce[ValueEstimate]):
     _support: Support
 
     def standard_error(self, users: int, *, frequency: Real = 0) -> float:
-        """Return the standard error that the estimate of a value's count will have.
+        """Return the standard error of the later estimate of a value's count.
 
         Parameters
         ----------

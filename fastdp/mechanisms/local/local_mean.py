@@ -270,7 +270,7 @@ class LocalMean(ReportsOnce[MeanEstimate]):
         return self._shaped(half**2 * self._windows.variance(np.array(t, float)))
 
     def standard_error(self, users: int, *, value: Real | None = None) -> Any:
-        """Return the standard error that the estimated mean will have.
+        """Return the standard error of the later estimated mean.
 
         Parameters
         ----------
