@@ -28,7 +28,7 @@ _INSTEAD = {
     "{column: edges}), are public",
     "weights": 'a weighted mean is a ratio of sums: Plan(sum=["wx", "w"], '
     '...).release(data).ratio("wx_sum", "w_sum")',
-    "title": "draw with fastdp.plot.intervals(release), and set the title of its axes",
+    "title": "draw with fastdp.plot.intervals(release, title=...)",
     "user": "unit=Unit(person, groups=..., records=...) names whom to hide",
     "groups": "give it in the unit: Unit(..., groups=...)",
     "records": "give it in the unit: Unit(..., records=...)",
