@@ -206,7 +206,7 @@ def select_inverse(Call call, Selection law, cnp.ndarray scores, cnp.ndarray out
 
 
 def race_ahead(Call call, Selection law, tuple one, tuple other):
-    """Tell whether the first of two candidates is ahead.
+    """Return whether the first of two candidates is ahead.
 
     Each is (scores, row, i, draw): candidate i of the only row of `scores`, which has
     the weights of row `row`.

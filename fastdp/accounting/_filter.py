@@ -1,4 +1,4 @@
-"""What all filters have in common: spend atomically, or refuse."""
+"""Base of the filters: spend atomically, or refuse."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ def discrete_laplace_epsilon(*, delta: Real, sensitivity: Real, scale: Real) -> 
     Parameters
     ----------
     delta : int, float, Fraction or Decimal
-        >= 0 and < 1; 0 asks for the pure epsilon.
+        >= 0 and < 1; 0 means the pure epsilon.
     sensitivity, scale : int, float, Fraction or Decimal
         L1 sensitivity and scale, > 0, in units of the lattice.
     """

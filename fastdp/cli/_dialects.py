@@ -44,7 +44,7 @@ class Dialect:
         Separator of cells: one ASCII character; None for the file form's separator.
     decimal : "." or ","
     thousands : str or None
-        What is between groups of three digits, if anything.
+        Separator of groups of three digits, if any.
     null : tuple of str
         Texts that mean a missing value.
     option : str

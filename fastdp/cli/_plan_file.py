@@ -338,7 +338,7 @@ def require_alone(arguments: argparse.Namespace, usual: Mapping[str, Any]) -> No
 
 
 def asked_files(asked: Asked) -> tuple[list[_places.Place], list[_places.Place]]:
-    """Return the files that are written and those that are read."""
+    """Return the written files and the read files."""
     written, read = [], _ledgered.files("ledger", asked.ledger)
     for table in asked.tables.values():
         written.append(table.output)

@@ -63,7 +63,7 @@ def _opened(
 
 
 def _keys(place: _places.Place, rows: Any) -> pa.Table:
-    """Return the public groups as a table; refuse those that cannot be read."""
+    """Return the public groups as a table; refuse unreadable groups."""
     from pyarrow import parquet
 
     if isinstance(rows, Path):

@@ -40,10 +40,10 @@ class TextSource:
 
     A row with too few or too many cells still counts as a row, since the number
     of rows is public; all its wanted cells are null. The parser passes the text of such
-    a row to a callback, and fails if it is not valid text. So the parser is told that
-    the file is Latin-1, in which all bytes are valid, and the cells are converted back
-    later. Cells longer than `longest_cell` bytes are null: the parser needs a limit,
-    and this one depends only on the file's options and the cell.
+    a row to a callback, and fails if it is not valid text. So the parser reads the file
+    as Latin-1, in which all bytes are valid, and the cells are converted back later.
+    Cells longer than `longest_cell` bytes are null: the parser needs a limit, and this
+    one depends only on the file's options and the cell.
     """
 
     declared = False

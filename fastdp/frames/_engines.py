@@ -87,7 +87,7 @@ class Engine:
     def check(
         self, by: Sequence[str], values: Sequence[str], user: str | None
     ) -> frozenset[str]:
-        """Refuse columns of wrong types; return those that are compared as text."""
+        """Refuse columns of wrong types; return the columns to compare as text."""
         users = () if user is None else (user,)
         _tables.require_columns("source", list(self.types), [*by, *values, *users])
         for name in by:

@@ -218,9 +218,9 @@ class LedgerCounter(_Running):
 class LedgerPrefixSums(_Running):
     """Noisy sums of all rows so far that survive the process: DP-FTRL with restarts.
 
-    Made by `Ledger.prefix_sums`. Threads may share it, and many processes may open it
-    at the same time: steps are taken one after another, in the same order for all. The
-    object holds nothing private.
+    `Ledger.prefix_sums` returns it. Threads may share it, and many processes may open
+    it at the same time: steps are taken one after another, in the same order for all.
+    The object holds nothing private.
     """
 
     def accumulator(self) -> SumAccumulator:

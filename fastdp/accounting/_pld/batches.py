@@ -1,4 +1,4 @@
-"""Many losses at once: sums of their cumulants, means and transforms."""
+"""Batches of losses: sums of their cumulants, means and transforms."""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ def as_relation(value: object) -> NeighboringRelation:
 
 
 class HasEvent(Protocol):
-    """A mechanism, of which only the cost matters."""
+    """An object with a cost, such as a mechanism."""
 
     def event(self) -> Event:
         """Return the public facts of one call."""

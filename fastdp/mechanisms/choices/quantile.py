@@ -222,7 +222,7 @@ class Quantiles(Mechanism):
         Parameters
         ----------
         delta : int, float, Fraction or Decimal
-            >= 0 and < 1; 0 asks for pure differential privacy.
+            >= 0 and < 1; 0 means pure differential privacy.
 
         Raises
         ------

@@ -377,7 +377,7 @@ class ExponentialMechanism(Selection):
         Raises
         ------
         DTypeError, ParameterError, EntropyError
-            As in `select`; also if there is no candidate.
+            As in `select`; also raised if there is no candidate.
 
         Privacy
         -------

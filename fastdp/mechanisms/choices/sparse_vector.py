@@ -51,7 +51,7 @@ class SparseVector(Remembering):
     Parameters
     ----------
     threshold : int, float, Fraction or Decimal
-        What queries are compared with, in their unit; public.
+        Public threshold of the queries, in their unit.
     epsilon : int, float, Fraction or Decimal
         Pure epsilon of all comparisons together, > 0.
     sensitivity : int, float, Fraction or Decimal

@@ -99,8 +99,8 @@ class ReportsOnce(LocalMechanism[Estimate]):
 
         Privacy
         -------
-        That of `event()` for each report: local differential privacy, where any two
-        values of one user are neighbors. Exact. Timing class T2 or T0, as the
+        The guarantee is `event()` for each report: local differential privacy, where
+        any two values of one user are neighbors. Exact. Timing class T2 or T0, as the
         mechanism's docstring states. Under T2 the time is independent of values and
         randomness (except that the interpreter converts Python numbers).
         """

@@ -117,7 +117,7 @@ class Hunted(ReportsOnce[ValueEstimate]):
         return np.packbits(bits, axis=1)
 
     def _least(self, users: int, candidates: int) -> int:
-        """Return the count that all values without users reach with P <= beta.
+        """Return a count that any value without users reaches with P <= beta.
 
         The number of supporters of a value that nobody holds is binomial.
         """
@@ -153,8 +153,8 @@ class Hunted(ReportsOnce[ValueEstimate]):
 class Hunt(Aggregator[ValueEstimate]):
     """A level of a `PrefixHunt`: the reports of one group against its candidates.
 
-    Made by `PrefixHunt.aggregator`. Each level counts only reports of its own group and
-    skips the others, so that all reports can be streamed through every level, in
+    `PrefixHunt.aggregator` returns it. Each level counts only reports of its own group
+    and skips the others, so that all reports can be streamed through every level, in
     batches and on several machines with levels that merge::
 
         level = m.aggregator()

@@ -32,7 +32,7 @@ class Rappor(LocalMechanism["BloomCounts"]):
     """RAPPOR: reports of strings that a client may repeat; pure local privacy.
 
     A string sets some bits of a Bloom filter, which the client randomizes once and
-    keeps (the memo). Every report randomizes the memo anew. Any number of reports from
+    keeps (the memo). Every report randomizes the memo again. Any number of reports from
     one memo reveal no more than the memo. RAPPOR is here to decode existing data in
     this form: `CountMeanSketch` and `PrefixHunt` have smaller errors.
 

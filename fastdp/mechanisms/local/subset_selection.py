@@ -38,8 +38,8 @@ class SubsetSelection(FrequencyOracle):
     """Subset selection: reports a set of several categories; pure local privacy.
 
     The set contains the user's category with probability p. It is uniform among the
-    sets that contain it, or among those that do not. It has the smallest error of all
-    mechanisms for a medium number of categories; with sets of one category it is
+    sets with this category, or among the sets without it. It has the smallest error of
+    all mechanisms for a medium number of categories; with sets of one category it is
     randomized response.
 
     Rows are packed in the order of np.packbits: category v is bit 7 - v % 8 of byte

@@ -149,10 +149,10 @@ class OnGrid(OfLaw[Noise]):
 
         Privacy
         -------
-        That of `event()`: the discrete law on the grid, with the charge for rounding to
-        the grid; the final rounding to a float is post-processing. Exact. Timing class
-        T2: independent of data and noise, except for lists and pandas columns with
-        nulls.
+        The guarantee is `event()`: the discrete law on the grid, with the charge for
+        rounding to the grid; the final rounding to a float is post-processing. Exact.
+        Timing class T2: independent of data and noise, except for lists and pandas
+        columns with nulls.
         """
         if unknown:
             refuse(unknown)

@@ -73,9 +73,9 @@ class Integer(OfLaw[Noise]):
 
         Privacy
         -------
-        That of `event()`, with saturation as post-processing. Exact. Timing class T2:
-        independent of data and noise (except for Python ints and lists, which the
-        interpreter converts, and pandas columns with nulls). Kinds, dtypes, element
+        The guarantee is `event()`, with saturation as post-processing. Exact. Timing
+        class T2: independent of data and noise (except for Python ints and lists, which
+        the interpreter converts, and pandas columns with nulls). Kinds, dtypes, element
         types, and whether a column can have nulls are public.
         """
         if unknown:

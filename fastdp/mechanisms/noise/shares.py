@@ -205,7 +205,7 @@ class LaplaceShares(Shares):
 
     Privacy
     -------
-    That of `event()`: pure epsilon = sensitivity/scale, under the neighboring
+    The guarantee is `event()`: pure epsilon = sensitivity/scale, under the neighboring
     relation of the event. It holds only for the sum, and only if both neighbors have
     the same parties: a party without records still sends its share. A single share
     hides far less. Exact.
@@ -302,8 +302,8 @@ class GaussianShares(Shares):
 
     Privacy
     -------
-    That of `event()`: rho = s**2/(2 v) + t zero-concentrated privacy for the L2
-    sensitivity s and the variance v of the honest parties' noise, under the
+    The guarantee is `event()`: rho = s**2/(2 v) + t zero-concentrated privacy for the
+    L2 sensitivity s and the variance v of the honest parties' noise, under the
     neighboring relation of the event; t < 3e-17 for each entry that one individual
     changes. For (epsilon, delta), t is a part of delta instead. The conditions are
     those of `LaplaceShares`. Exact except for t.
@@ -394,10 +394,11 @@ class SkellamShares(Shares):
 
     Privacy
     -------
-    That of `event()`, for the L2 sensitivity s and the variance v of the honest
-    parties' noise, under the neighboring relation of the event: rho zero-concentrated
-    privacy with a rho close to s**2/(2 v) for large v, and the law's own profile if one
-    individual changes one entry. The conditions are those of `LaplaceShares`. Exact.
+    The guarantee is `event()`, for the L2 sensitivity s and the variance v of the
+    honest parties' noise, under the neighboring relation of the event: rho
+    zero-concentrated privacy with a rho close to s**2/(2 v) for large v, and the law's
+    own profile if one individual changes one entry. The conditions are those of
+    `LaplaceShares`. Exact.
 
     References
     ----------

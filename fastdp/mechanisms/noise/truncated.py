@@ -29,7 +29,7 @@ class TruncatedLaplace(Integer[TruncatedDiscreteLaplaceEvent]):
         a smaller bound nearly every draw would be redrawn.
     sensitivity : int, float, Fraction or Decimal, optional
         L1 sensitivity over all entries together that the noise is for, > 0 and
-        at most `bound`; without it the mechanism has no cost until `event` is told one.
+        at most `bound`; without it the mechanism has no cost until `event` gets one.
     neighboring_relation : NeighboringRelation
         The relation for which the sensitivity holds.
 

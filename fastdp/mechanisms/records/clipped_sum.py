@@ -81,13 +81,13 @@ class ClippedSum(Mechanism):
 
     Privacy
     -------
-    That of `event()`: the discrete law on the grid for the exact integer sensitivity
-    under the neighboring relation. With K = floor((radius/g)**2) steps (L2) it is
-    sqrt(K) for a row added or removed and 2 sqrt(K) for one replaced; with blocks and a
-    constant c, max(sqrt(2) B, 2 sqrt(K)), B**2 = K + (c/g)**2, for one replaced. Exact.
-    Each row must be computed from its own record alone: a matrix product over all
-    records may round a row differently by its position, and so depend on other records.
-    Timing class T0.
+    The guarantee is `event()`: the discrete law on the grid for the exact integer
+    sensitivity under the neighboring relation. With K = floor((radius/g)**2) steps (L2)
+    it is sqrt(K) for a row added or removed and 2 sqrt(K) for one replaced; with blocks
+    and a constant c, max(sqrt(2) B, 2 sqrt(K)), B**2 = K + (c/g)**2, for one replaced.
+    Exact. Each row must be computed from its own record alone: a matrix product over
+    all records may round a row differently by its position, and so depend on other
+    records. Timing class T0.
 
     References
     ----------
@@ -295,7 +295,7 @@ class ClippedSum(Mechanism):
     ) -> DiscreteGaussianEvent | DiscreteLaplaceEvent:
         """Return the event of one release, in steps of the grid.
 
-        `neighboring_relation` asks for another relation than the mechanism's own.
+        `neighboring_relation` selects a relation other than the mechanism's own.
         """
         said = dict(self._arguments)
         relation = said.get("neighboring_relation", _A)

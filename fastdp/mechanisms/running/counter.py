@@ -47,9 +47,9 @@ class Counter(Running):
 
     Privacy
     -------
-    That of `event()` for all steps together, even if counts depend on earlier totals:
-    the neighboring relation adds or removes an individual's events, each in its step,
-    and shifts no steps. With L = floor(log2 steps) + 1 levels of a tree, the
+    The guarantee is `event()` for all steps together, even if counts depend on earlier
+    totals: the neighboring relation adds or removes an individual's events, each in its
+    step, and shifts no steps. With L = floor(log2 steps) + 1 levels of a tree, the
     sensitivity is L per event (L1) or sqrt(L) (L2); doubling blocks weigh their sums so
     that it is at most 1. Exact. The object refuses to be copied, pickled or forked;
     `close` wipes the private sums. Timing class T0.

@@ -59,11 +59,11 @@ class HierarchicalHistogram(Mechanism):
 
     Privacy
     -------
-    That of `event()`, under its neighboring relation: an added or removed record
-    changes one node in each of the h = `levels` noisy levels by 1, with L1 sensitivity
-    h and L2 sensitivity sqrt(h); a replaced record changes two nodes per level, with
-    sensitivities 2 h and sqrt(2 h). Exact; least squares is post-processing. Timing
-    class T0.
+    The guarantee is `event()`, under its neighboring relation: an added or removed
+    record changes one node in each of the h = `levels` noisy levels by 1, with L1
+    sensitivity h and L2 sensitivity sqrt(h); a replaced record changes two nodes per
+    level, with sensitivities 2 h and sqrt(2 h). Exact; least squares is
+    post-processing. Timing class T0.
 
     References
     ----------

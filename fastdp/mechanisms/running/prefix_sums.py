@@ -71,14 +71,14 @@ class PrefixSums(Running):
 
     Privacy
     -------
-    That of `event()`, under its neighboring relation, for all steps together, even if
-    rows are chosen after seeing earlier totals: rho = sensitivity**2/(2 sigma**2). The
-    sensitivity is computed for the integers in use, not for the coefficients that they
-    approximate. Exact. The caller must ensure that no individual takes part more often,
-    or twice in a step. Charge the cost when the object is made. The object holds the
-    private sums of past steps: it refuses to be copied, pickled or forked, and `close`
-    wipes the sums; `Ledger.prefix_sums` preserves them across a restart. Timing class
-    T0.
+    The guarantee is `event()`, under its neighboring relation, for all steps together,
+    even if rows are chosen after seeing earlier totals: rho = sensitivity**2/(2
+    sigma**2). The sensitivity is computed for the integers in use, not for the
+    coefficients that they approximate. Exact. The caller must ensure that no individual
+    takes part more often, or twice in a step. Charge the cost when the object is made.
+    The object holds the private sums of past steps: it refuses to be copied, pickled or
+    forked, and `close` wipes the sums; `Ledger.prefix_sums` preserves them across a
+    restart. Timing class T0.
 
     References
     ----------
