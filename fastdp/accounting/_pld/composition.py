@@ -13,21 +13,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fastdp.accounting._pld.batches import (
-    Batch,
-    Nodes,
-    Tilt,
-    TiltedBatch,
-    batches_of,
-    total,
-)
+from fastdp.accounting._pld.batches import batches_of, total
 from fastdp.accounting._pld.losses import (
     FARTHEST,
     ORDERS,
+    Batch,
     Floats,
     GaussianLoss,
     Indices,
     Loss,
+    Nodes,
+    Tilt,
+    TiltedBatch,
     U,
 )
 

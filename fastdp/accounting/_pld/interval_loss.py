@@ -21,7 +21,7 @@ import numpy as np
 from fastdp.accounting._atoms.law import Law, listed_law
 from fastdp.accounting._atoms.plan import Cost, spread
 from fastdp.accounting._numeric import product
-from fastdp.accounting._pld.batches import Batch, LoopBatch, TiltedBatch, TiltedRows
+from fastdp.accounting._pld.batches import LoopBatch, TiltedRows
 from fastdp.accounting._pld.listed_loss import (
     Atoms,
     ScatteredLoss,
@@ -29,10 +29,12 @@ from fastdp.accounting._pld.listed_loss import (
     sampled_loss,
 )
 from fastdp.accounting._pld.losses import (
+    Batch,
     Complexes,
     Floats,
     Loss,
     Tilted,
+    TiltedBatch,
     U,
     box_losses,
     complex_expm1,

@@ -18,8 +18,9 @@ import numpy.typing as npt
 from fastdp.accounting._atoms.lattice import Lattice
 from fastdp.accounting._atoms.law import Law, listed_law
 from fastdp.accounting._atoms.plan import Cost, in_cells
-from fastdp.accounting._pld.batches import Batch, TiltedRows
+from fastdp.accounting._pld.batches import TiltedRows
 from fastdp.accounting._pld.losses import (
+    Batch,
     Complexes,
     Floats,
     Loss,

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from fastdp.accounting._atoms.lattice import Lattice
     from fastdp.accounting._atoms.law import Law
     from fastdp.accounting._atoms.plan import Cost
-    from fastdp.accounting._pld.batches import Batch
 
 Floats = npt.NDArray[np.float64]
 Complexes = npt.NDArray[np.complex128]
@@ -210,6 +209,58 @@ _RISING = 6.52
 
 #: Weights and half lengths of uniform laws below given laws, by rows, and counts.
 Boxes = tuple[Floats, Floats, Floats]
+
+
+@dataclass(frozen=True)
+class Tilt:
+    """K(theta), the mean of the tilted loss, and bounds on their rounding errors."""
+
+    cumulant: float
+    error: float
+    mean: float
+    drift: float
+
+    def __add__(self, other: Tilt) -> Tilt:
+        cumulant, mean = self.cumulant + other.cumulant, self.mean + other.mean
+        error = self.error + other.error + U * abs(cumulant)
+        drift = self.drift + other.drift + U * abs(mean)
+        return Tilt(cumulant, error, mean, drift)
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """ln phi at the nodes, without the mean's phase, and bounds on relative errors."""
+
+    log_phi: Complexes
+    growth: Floats
+
+    def __add__(self, other: Nodes) -> Nodes:
+        log_phi = self.log_phi + other.log_phi
+        return Nodes(log_phi, self.growth + other.growth + U * np.abs(log_phi))
+
+
+class TiltedBatch(ABC):
+    """The losses of a batch, tilted by exp(theta L)."""
+
+    @abstractmethod
+    def log_envelope(self, y: Floats) -> Floats:
+        """Return upper bounds of the sum of ln |phi| that do not grow with y."""
+
+    @abstractmethod
+    def nodes(self, step: float, count: int) -> tuple[Tilt, Nodes]:
+        """Return the sums of K(theta), of means, and of ln phi at multiples of step."""
+
+
+class Batch(ABC):
+    """Losses with their counts; it computes only sums over them."""
+
+    @abstractmethod
+    def cumulants(self, t: Floats) -> tuple[Floats, Floats]:
+        """Return the sum of K(t) and its error bounds; infinite where unknown."""
+
+    @abstractmethod
+    def tilted(self, theta: float) -> TiltedBatch:
+        """Return the laws tilted at theta."""
 
 
 def transform(

@@ -16,22 +16,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from fastdp.accounting._numeric import product
-from fastdp.accounting._pld.batches import (
-    Batch,
-    LoopBatch,
-    Nodes,
-    Tilt,
-    TiltedBatch,
-    powers,
-    summed,
-    total,
-)
+from fastdp.accounting._pld.batches import LoopBatch, powers, summed, total
 from fastdp.accounting._pld.losses import (
+    Batch,
     Boxes,
     Complexes,
     Floats,
     Indices,
     Loss,
+    Nodes,
+    Tilt,
+    TiltedBatch,
     U,
     log_envelope_of,
     unit_steps,

@@ -114,7 +114,8 @@ class Event:
 
     def __post_init__(self) -> None:
         """Check each field by the type that it declares, and make it exact."""
-        for name, check in _checks_of(type(self)):
+        kind: Any = type(self)
+        for name, check in _checks_of(kind):
             self._set(name, check(name, getattr(self, name)))
 
     @property
