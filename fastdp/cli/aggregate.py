@@ -182,7 +182,8 @@ def run(arguments: argparse.Namespace, usual: Mapping[str, Any]) -> int:
     """
     left = _spill.remove_abandoned()
     if left:
-        text = f"removed {left} folders that killed runs had left in TMPDIR"
+        folders = f"{left} folder{'s' * (left > 1)}"
+        text = f"removed {folders} that killed runs had left in TMPDIR"
         _common.tell("removed", f"fastdp: {text}", message=text)
     if arguments.plan is None:
         return _run_one(arguments)

@@ -66,8 +66,8 @@ class Check:
             text = ", ".join(f"{number} {what}" for what, number in found.items())
             lines.append([name, text])
         if not isinstance(self._plan.unit, Unit):
-            way = f"a Unit of the column of {unit}s" if unit != "row" else "a Unit"
-            lines.append([f"rows of one {unit}", f"one, by the plan; {way} shows them"])
+            of = "person" if unit == "row" else unit
+            lines.append([f"rows of one {of}", "unknown: only a Unit has their column"])
         most = sorted({records for _, records in self.kept})
         head = [[f"kept, by records of one {unit}", *map(str, most)]] if most else []
         rows = [

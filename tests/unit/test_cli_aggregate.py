@@ -292,6 +292,9 @@ def test_a_table_without_groups_says_why(records: Path, capsys: Any) -> None:
     assert "kept, by records of one person_id" in capsys.readouterr().out
     assert main(line[:-1]) == 2
     assert "--output must be given" in capsys.readouterr().err
+    rows = ["--count", "--epsilon", "1", *ROWS, "--check"]
+    assert main(["aggregate", str(records), *rows]) == 0
+    assert "rows of one person" in capsys.readouterr().out
     Path("out.csv").unlink()
     require_only(records.parent, records.name)
 

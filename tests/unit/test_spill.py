@@ -91,7 +91,7 @@ def test_the_command_removes_them_and_says_so(
     line = ["--rows-are", "row", "--count", "--epsilon", "1", "-o"]
     assert main(["aggregate", str(source), *line, str(tmp_path / "out.csv")]) == 0
     said = capsys.readouterr().err
-    assert "removed 1 folders that killed runs had left in TMPDIR" in said
+    assert "removed 1 folder that killed runs had left in TMPDIR" in said
     assert list(temporary.iterdir()) == []
 
 
