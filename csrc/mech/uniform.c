@@ -12,6 +12,7 @@
 #include "../base/wipe.h"
 #include "../fastdp.h"
 #include "../rng/stream.h"
+#include "../sampler/kernels.h"
 
 #define UNIT 1024
 #define HALVES (UNIT / 4)
@@ -172,26 +173,22 @@ static void pack(const uint8_t *mark, size_t width, uint8_t *row)
     }
 }
 
-fdp_status_t fdp_fill_subsets(const fdp_call_t *call, const fdp_subsets_t *law,
-                              uint64_t first_chunk, size_t n, const uint32_t *label,
-                              uint8_t *rows)
+/* Draws rows from the words at hand, one after the other. */
+static void draw_rows(words_t *words, const fdp_subsets_t *law, size_t n,
+                      const uint32_t *label, uint8_t *rows)
 {
     const uint32_t d = law->categories;
-    const size_t width = d / 8 + (d % 8 != 0);
+    const size_t width = ((size_t)d + 7) / 8;
     const bool marked = d <= MOST_MARKS && d / SPARSE <= law->size;
     uint8_t marks[2][MOST_MARKS]; /* packed one row later, when the stores have left the queue */
-    words_t words;
     for (size_t i = 0; i < n; i++) {
-        if (i % FDP_SUBSETS_CHUNK == 0) {
-            words_open(&words, call, first_chunk++);
-        }
         uint8_t *row = rows + i * width, *mark = marks[i % 2];
-        const uint64_t low = half_take(&words);
-        const uint64_t word = (uint64_t)half_take(&words) << 32 | low;
+        const uint64_t low = half_take(words);
+        const uint64_t word = (uint64_t)half_take(words) << 32 | low;
         const uint32_t own = word < law->truth, x = label[i];
         if (marked) {
             memset(mark, 0, 8 * width);
-            choose(&words, d, law->size - own, x, mark, true);
+            choose(words, d, law->size - own, x, mark, true);
             mark[d - 1] = mark[x];
             mark[x] = (uint8_t)own;
             if (i > 0) {
@@ -199,7 +196,7 @@ fdp_status_t fdp_fill_subsets(const fdp_call_t *call, const fdp_subsets_t *law,
             }
         } else {
             memset(row, 0, width);
-            choose(&words, d, law->size - own, x, row, false);
+            choose(words, d, law->size - own, x, row, false);
             row[x / 8] |= (uint8_t)((own << 7) >> x % 8);
         }
     }
@@ -207,6 +204,83 @@ fdp_status_t fdp_fill_subsets(const fdp_call_t *call, const fdp_subsets_t *law,
         pack(marks[(n - 1) % 2], width, rows + (n - 1) * width);
         fdp_wipe(marks[0], 8 * width);
         fdp_wipe(marks[1], 8 * width);
+    }
+}
+
+/* Words of a chunk for several rows, for a kernel. */
+#define MOST_PLACES 128 /* categories of its sets */
+#define AHEAD 8         /* units */
+
+typedef struct {
+    FDP_ALIGNED(64) uint32_t word[AHEAD * HALVES + 16];
+    size_t begin, end; /* numbers of the words at hand */
+} ahead_t;
+
+/* Returns the words of a chunk from number `at` on, at least `need`; `most` are of use. */
+static const uint32_t *look_ahead(ahead_t *a, const fdp_chunk_t *chunk, size_t at, size_t need,
+                                  size_t most)
+{
+    if (at < a->begin || at + need > a->end) {
+        const size_t first = at / HALVES, units = (at + most + HALVES - 1) / HALVES - first;
+        const size_t taken = units < AHEAD ? units : AHEAD;
+        fdp_chunk_main(chunk, first * UNIT, a->word, taken * UNIT);
+        a->begin = first * HALVES;
+        a->end = a->begin + taken * HALVES;
+    }
+    return a->word + (at - a->begin);
+}
+
+/* Draws rows of a chunk eight at a time. */
+static void draw_eights(words_t *words, const fdp_kernels_t *kernels,
+                        const fdp_subsets_t *law, size_t n, const uint32_t *label,
+                        uint8_t *rows)
+{
+    const size_t width = ((size_t)law->categories + 7) / 8, each = 2 + (size_t)law->size;
+    size_t at = 0; /* number of the next word */
+    ahead_t ahead;
+    ahead.begin = ahead.end = 0;
+    memset(ahead.word + AHEAD * HALVES, 0, 16 * sizeof *ahead.word);
+    for (size_t i = 0; i < n; i += 8) {
+        const size_t part = n - i < 8 ? n - i : 8;
+        size_t taken = 0;
+        if (part == 8) {
+            uint64_t set[16];
+            taken = kernels->subsets8(law,
+                                      look_ahead(&ahead, &words->chunk, at, 8 * each,
+                                                 (n - i) * each),
+                                      label + i, set);
+            for (size_t r = 0; r < 8; r++) {
+                memcpy(rows + (i + r) * width, set + 2 * r, width);
+            }
+            fdp_wipe(set, sizeof set);
+        }
+        if (taken == 0) { /* the last rows, or a word that may be surplus */
+            words->offset = at / HALVES * UNIT;
+            refill(words);
+            words->next = at % HALVES;
+            draw_rows(words, law, part, label + i, rows + i * width);
+            taken = words->offset / 4 - HALVES + words->next - at;
+        }
+        at += taken;
+    }
+    fdp_wipe(&ahead, sizeof ahead);
+}
+
+fdp_status_t fdp_fill_subsets(const fdp_call_t *call, const fdp_subsets_t *law,
+                              uint64_t first_chunk, size_t n, const uint32_t *label,
+                              uint8_t *rows)
+{
+    const fdp_kernels_t *kernels = fdp_kernels();
+    const size_t width = ((size_t)law->categories + 7) / 8;
+    words_t words;
+    for (size_t i = 0; i < n; i += FDP_SUBSETS_CHUNK) {
+        const size_t part = n - i < FDP_SUBSETS_CHUNK ? n - i : FDP_SUBSETS_CHUNK;
+        words_open(&words, call, first_chunk++);
+        if (kernels->subsets8 != NULL && law->categories <= MOST_PLACES) {
+            draw_eights(&words, kernels, law, part, label + i, rows + i * width);
+        } else {
+            draw_rows(&words, law, part, label + i, rows + i * width);
+        }
     }
     words_close(&words);
     return FDP_OK;

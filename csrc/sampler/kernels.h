@@ -120,6 +120,10 @@ typedef struct {
     uint64_t (*numbers)(const fdp_number_t *law, const double *x, const uint64_t *u,
                         const uint32_t *r, uint8_t *code, size_t n);
 
+    /* Sets of eight users among at most 128 categories, or NULL: see subsets_avx512.inc.h. */
+    size_t (*subsets8)(const fdp_subsets_t *law, const uint32_t *word, const uint32_t *label,
+                       uint64_t *set);
+
     /* Counts public reports; n is a multiple of 8 (support4). */
     void (*support4)(const fdp_support_t user[4], uint32_t start, uint32_t *count,
                      size_t n);

@@ -85,6 +85,8 @@ static void FDP_K(add_grid)(const fdp_grid_t *grid, const double *x,
 #include "tally_body.inc.h"
 #include "rows_body.inc.h"
 #include "column_body.inc.h"
+#include "subsets_avx512.inc.h"
+#define FDP_HAVE_SUBSETS
 #include "table_body.inc.h"
 FDP_TARGET_END
 

@@ -22,6 +22,9 @@ const fdp_kernels_t FDP_BYTE(kernels) = {
     .hadamard16 = FDP_K(hadamard16),
     .hadamard32 = FDP_K(hadamard32),
     .numbers = FDP_K(numbers),
+#ifdef FDP_HAVE_SUBSETS
+    .subsets8 = FDP_K(subsets8),
+#endif
     .support4 = FDP_K(support4),
     .columns16 = FDP_K(columns16),
     .columns_add = FDP_K(columns_add),

@@ -34,7 +34,18 @@ def words(call: _core.Call, chunk: int) -> Iterator[int]:
 @pytest.mark.rest
 @pytest.mark.parametrize(
     ("d", "k"),
-    [(2, 1), (3, 2), (8, 3), (9, 8), (100, 27), (257, 1), (1000, 500), (16385, 300)],
+    [
+        (2, 1),
+        (3, 2),
+        (8, 3),
+        (9, 8),
+        (100, 27),
+        (128, 127),
+        (70, 1),
+        (257, 1),
+        (1000, 500),
+        (16385, 300),
+    ],
 )
 @pytest.mark.parametrize("p", [None, 1 - 2.0**-50], ids=["least", "sure"])
 def test_rows_are_those_of_the_reference(d: int, k: int, p: float | None) -> None:
@@ -88,6 +99,26 @@ def test_surplus_words_are_drawn_again_for_marks() -> None:
     out = np.zeros((1, 2048), np.uint8)
     _core.fill_subsets(call, Fraction(1, 2), d, k, np.array([9], np.uint32), out)
     assert out.tobytes() == expected
+
+
+@pytest.mark.parametrize("row", [0, 9, 15])
+@pytest.mark.parametrize("kept", [False, True])
+def test_surplus_words_are_drawn_again_among_eight(row: int, kept: bool) -> None:
+    """A word of one of 24 rows is surplus, or just not."""
+    d, k, n = 100, 27, 24
+    word = (2**32 % (d - k) - 1 + kept) * pow(d - k, -1, 2**32) % 2**32
+    drawn = np.random.default_rng(row).integers(0, 2**32, 1024, np.uint32)
+    drawn[: n * (k + 2)].reshape(n, k + 2)[:, 1] = 2**32 - 1  # no row has its own
+    drawn[row * (k + 2) + 2] = word
+    source = iter(drawn.tolist())
+    labels = (np.arange(n) * 13 % d).astype(np.uint32)
+    rows = [subsets.row(own, d, k, UNIT // 2, source) for own in labels.tolist()]
+    tape = drawn.view(np.uint8).reshape(1, -1)
+    for machine, _ in layout.each_machine(KEY):
+        call = _core.Call(fastdp.testing.TapeStream(tape))
+        out = np.zeros((n, 13), np.uint8)
+        _core.fill_subsets(call, Fraction(1, 2), d, k, labels, out)
+        assert out.tobytes() == b"".join(rows), machine
 
 
 @pytest.mark.parametrize(
