@@ -57,7 +57,7 @@ for _number, _code in enumerate("?bBhHiIlLqQfd"):
 # ---- failure ---------------------------------------------------------------
 
 def zero(cnp.ndarray out):
-    """Fill an array with zeros; leave object arrays and read-only ones unchanged.
+    """Fill an array with zeros; leave object arrays and read-only arrays unchanged.
 
     Nothing here runs Python code, so no signal can interrupt it.
     """
@@ -994,7 +994,7 @@ cdef fdp_status_t _support(const Job *job, uint64_t chunk, size_t at,
 
 def hash_support(cnp.ndarray reports, size_t categories, uint32_t buckets,
                  cnp.ndarray out):
-    """Add to an int64 array how many hashed reports support each category."""
+    """Add the number of hashed reports that support each category to an int64 array."""
     cdef Job job = _job(None, out)
     job.x = <const uint8_t *> cnp.PyArray_DATA(reports)
     job.width, job.columns = buckets, categories

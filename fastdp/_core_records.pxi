@@ -67,8 +67,8 @@ cdef class Clip:
 
 
 def clip_groups(list groups, size_t first, size_t n):
-    """Add the integers of rows first, ..., first + n - 1, but of those that hold a number
-    that is not finite. A group is a Clip, a list of arrays with as many rows, of one
+    """Add the integers of rows first, ..., first + n - 1; skip rows with a number that
+    is not finite. A group is a Clip, a list of arrays with equally many rows and one
     dtype, and the int64 array to which it adds."""
     cdef size_t i = 0, width = 0, done = 0, some, many = sum([len(g[1]) for g in groups])
     cdef cnp.ndarray memory = np.zeros(

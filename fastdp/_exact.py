@@ -105,7 +105,7 @@ class Uniform:
         self._read += count
 
     def cell(self) -> tuple[int, int, int]:
-        """Return low, high, bits: the real lies in [low, high) * 2**-bits."""
+        """Return low, high, bits: the real is in [low, high) * 2**-bits."""
         low = self.prefix << _SLACK
         return low, low + (1 << _SLACK), self.nbits + _SLACK
 

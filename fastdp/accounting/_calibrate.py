@@ -375,7 +375,7 @@ def _root(
     bad: float,
     good: float,
 ) -> float | None:
-    """Return a parameter where the target is met, next to one where it is not.
+    """Return a parameter that meets the target, close to one that does not.
 
     Return None if that parameter does not meet the target by the other reading.
     """

@@ -71,7 +71,7 @@ def tells_nothing(stated: Stated | None) -> bool:
 
 
 def pure_sum(stated: Stated | None) -> float:
-    """Return the sum of pure epsilons, infinity where there is none."""
+    """Return the sum of pure epsilons; infinity if a step has none."""
     if stated is None or stated.delta > 0:
         return math.inf
     return float_up(stated.epsilon)

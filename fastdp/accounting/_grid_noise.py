@@ -73,7 +73,7 @@ def gaussian_mus(
 
 
 def slack_of_two(square: Fraction) -> float:
-    """Return how far the sum of two discrete Gaussians is from a discrete Gaussian law.
+    """Return the distance of a sum of two discrete Gaussians from a discrete Gaussian.
 
     `square` is v w/(v + w) of their variances. The sum over x of e^(-(x - c)^2/2v) is
     sqrt(2 pi v) (1 +- 2.001 e^(-2 pi^2 v)), which bounds ln of the masses' quotient,

@@ -227,7 +227,7 @@ class GDPAccountant(Accountant[Fraction]):
 
     @property
     def mu(self) -> Fraction:
-        """The composed mu: exact if it is rational, else too large by at most 2^-80."""
+        """The composed mu: exact if rational, otherwise too large by at most 2^-80."""
         return sqrt_up(self._snapshot()[0])
 
     def trade_off(self) -> GaussianTradeOff | ApproximateTradeOff:

@@ -53,7 +53,7 @@ class ZCDPAccountant(Accountant[_Line]):
 
     @property
     def rho(self) -> Fraction:
-        """The sum of rho: exact where all parts are, else rounded up."""
+        """The sum of rho: exact if all parts are, otherwise rounded up."""
         return self._snapshot()[0].rho
 
     @property

@@ -42,7 +42,7 @@ def of_outputs(learned: Sequence[Outcomes]) -> dict[str, Any]:
 
 
 def _kinds(learned: Sequence[Outcomes]) -> list[list[Any]]:
-    """Return kinds of outcome and their shares, the most frequent ones."""
+    """Return the most frequent kinds of outcome and their shares."""
     shares: dict[str, list[float]] = {}
     for which, outcomes in enumerate(learned):
         times = np.bincount(outcomes.kinds, minlength=len(outcomes.labels))

@@ -38,7 +38,7 @@ class Outcomes:
         return len(self.kinds)
 
     def numbered(self) -> np.ndarray:
-        """Return which outcomes are numbers."""
+        """Return a mask of the outcomes that are numbers."""
         has = [label.startswith("number") for label in self.labels]
         return np.asarray(np.array(has, bool)[self.kinds])
 

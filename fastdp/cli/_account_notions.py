@@ -238,7 +238,7 @@ def _first_solution(
 def _require_room(
     accountant: Accountant[Any], target: tuple[Fraction, Fraction]
 ) -> None:
-    """Refuse a target that the other events exceed by themselves."""
+    """Refuse a target that the other events alone exceed."""
     if accountant.epsilon(target[1]) > target[0]:
         raise CalibrationError("the other events alone exceed the target")
 

@@ -127,7 +127,7 @@ class Copier(ABC):
 
     @abstractmethod
     def add(self, part: pa.RecordBatch, start: int, rows: int) -> None:
-        """Release rows from `start` of the group on; `rows` came with all before."""
+        """Release rows from place `start` of the group on; `rows` is the total."""
 
     @abstractmethod
     def flush(self, filled: int) -> pa.Table:

@@ -115,7 +115,7 @@ def texts_of(items: list[Any]) -> list[str | None]:
 
 
 def presence(name: str, x: Any) -> _Array:
-    """Return which entries of a column of any type are present.
+    """Return a mask of the present entries of a column of any type.
 
     All entries count except None, NaN, NA and NaT.
 
@@ -280,7 +280,7 @@ def _plain(column: Any) -> Any:
 
 
 def _there(column: Any) -> _Array:
-    """Return which entries of a typed column are neither null nor NaN."""
+    """Return a mask of the entries of a typed column that are not null or NaN."""
     column = _plain(column)
     if hasattr(column, "isna"):
         return ~np.asarray(column.isna(), bool)

@@ -140,7 +140,7 @@ class Threshold(NamedTuple):
     event: Event
 
     def shown(self, exact: Any, noisy: Any) -> Any:
-        """Return which groups are shown."""
+        """Return a mask of the shown groups."""
         return (noisy > self.above) & (exact > 0)
 
     def probability(self, number: int) -> float:

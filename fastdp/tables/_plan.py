@@ -196,7 +196,7 @@ class Plan(Choices):
         return found
 
     def check(self, source: Any, *, memory: str | None = None) -> Check:
-        """Return what the plan leaves out of some records. NOT PRIVATE.
+        """Return the numbers of records that the plan leaves out. NOT PRIVATE.
 
         This is only for the owner of the records: exact numbers of records that are
         missing, beyond the bounds, in no group, and kept under this and other limits.

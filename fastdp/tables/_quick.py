@@ -476,7 +476,7 @@ def _free(name: str, taken: dict[str, Any]) -> str:
 
 
 def _present(x: Any, plan: Plan) -> tuple[Any, Any]:
-    """Return which records are present, and the column to read."""
+    """Return a mask of the present records, and the column to read."""
     if not plan._numbers:
         return presence("x", x), x
     values = records("x", x)

@@ -45,7 +45,7 @@ def kept(plan: Choices) -> str:
 
 
 def shown(plan: Choices, least_units: Callable[[float], int | None]) -> str:
-    """Return which groups are shown."""
+    """Return a mask of the shown groups."""
     if not plan.by:
         return "one row, of all records"
     if plan._keys is not None:

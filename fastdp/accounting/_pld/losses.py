@@ -168,7 +168,7 @@ class Loss(ABC):
         raise OverflowError("this loss has no contour")
 
     def law(self, cost: Cost | None, cells: int, upper: bool, log_tail: float) -> Law:
-        """Return the law in about `cells` cells, placed where a blur costs most.
+        """Return the law in about `cells` cells, placed where rounding costs most.
 
         Tails of a mass of e^log_tail may be lost (upper) or left out (lower).
 

@@ -346,7 +346,7 @@ def _crossing(
     far: npt.NDArray[np.intp],
     t: Floats,
 ) -> Floats:
-    """Return where the chord from `far`, prolonged past `near`, falls to the target.
+    """Return the point at which the extended chord from `far` over `near` meets t.
 
     With the upper bound at the far point and the lower bound at the near point, the
     chord is below delta there. NaN if it does not fall.

@@ -26,7 +26,7 @@ _Array = np.ndarray[Any, Any]
 
 
 class ProposeTestRelease(Mechanism):
-    """Release of an answer if the data are far from data where it is unstable.
+    """Release of an answer if the data are far from data with an unstable answer.
 
     A bound on the local sensitivity is proposed without looking at the data. The
     distance is the number of records that would have to change before the local

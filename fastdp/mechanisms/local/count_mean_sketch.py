@@ -40,7 +40,7 @@ _NO_CELL = np.uint32(2**32 - 1)
 
 
 class CountMeanSketch(ReportsOnce["Sketch"]):
-    """Count-mean sketch: how often strings occur, without a list of them.
+    """Count-mean sketch: frequencies of strings without a list of candidates.
 
     Each user draws one of the public hash functions, which map strings to buckets, and
     privatizes the bucket of the user's value by Hadamard response (a report of 4 bytes)

@@ -171,7 +171,7 @@ class KeySelection(Mechanism):
         return next(n for n, found in enumerate(self._table) if found >= p * _ONE)
 
     def select(self, users_per_key: Any, *, stream: Stream | None = None) -> Any:
-        """Return which keys may be shown.
+        """Return a mask of the keys that may be shown.
 
         Parameters
         ----------

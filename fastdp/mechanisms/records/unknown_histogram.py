@@ -234,7 +234,7 @@ class UnknownHistogram(Mechanism):
         return float(law.sf(float(self._least - min(n, 2**62))))
 
     def select(self, users_per_key: Any, *, stream: Stream | None = None) -> _Array:
-        """Return which keys may be shown, without their counts.
+        """Return a mask of the keys that may be shown, without their counts.
 
         Parameters and results are as in `KeySelection.select`; each key occurs once.
 

@@ -54,7 +54,7 @@ class Tree:
 
 
 def tree_of(leaves: object, branching: object, *, gaussian: bool) -> Tree:
-    """Return the tree with this branching, or the one with the least mean variance."""
+    """Return the tree with this branching, or with the least mean variance."""
     cells = _validate.integer("leaves", leaves, 2, _MOST_LEAVES)
     if branching is not None:
         return Tree(cells, _validate.integer("branching", branching, 2))
