@@ -46,7 +46,7 @@ def from_dp_event(
 def _ours(e: Any, relation: NeighboringRelation) -> Event:
     if not isinstance(e, dp.DpEvent):
         raise DTypeError(f"dp_event must be a DpEvent, got {type(e).__name__}")
-    kind, moved = type(e).__name__, _base.moved(relation)
+    kind, moved = type(e).__name__, Fraction(_base.moved(relation))
     known = getattr(dp.dp_event, kind, None) is type(e)  # not a user's subclass
     match kind if known else None:
         case "NoOpDpEvent":
@@ -127,7 +127,7 @@ def _nothing(relation: NeighboringRelation) -> Event:
 
 
 @cache
-def _anything(relation: NeighboringRelation) -> Event:
+def _anything(relation: NeighboringRelation) -> accounting.ApproximateDPEvent:
     return accounting.ApproximateDPEvent(
         epsilon=Fraction(0), delta=Fraction(1), neighboring_relation=relation
     )
