@@ -1,8 +1,4 @@
-"""opendp: our mechanisms as its measurements, its measurements as our events.
-
-A measurement maps the distance between inputs, by its metric, to our mechanism's proved
-guarantee. See docs/howto/opendp.md.
-"""
+"""opendp: our mechanisms as its measurements. docs/howto/opendp.md."""
 
 from __future__ import annotations
 
@@ -14,10 +10,10 @@ from typing import Any
 
 from fastdp import _public, _validate, accounting
 from fastdp._validate import Real
-from fastdp.accounting.events import Event, Relation, as_relation
+from fastdp.accounting.events import Event
 from fastdp.accounting.guarantees import event_epsilon, event_rho
 from fastdp.adapters import _library
-from fastdp.exceptions import DTypeError, ParameterError, UnsupportedEventError
+from fastdp.exceptions import DTypeError, ParameterError
 from fastdp.mechanisms import (
     DiscreteGaussian,
     DiscreteLaplace,
@@ -29,7 +25,7 @@ from fastdp.mechanisms import (
 
 dp = _library.load("opendp.prelude", package="opendp", tested=("0.16", "0.17"))
 
-__all__ = ["from_measurement", "make_fastdp", "to_measurement"]
+__all__ = ["make_fastdp", "to_measurement"]
 
 #: Mechanisms by the norm of the distance between vectors.
 _NORMS = {
@@ -130,62 +126,6 @@ def to_measurement(
             domain, metric, mechanism, output_measure=output_measure, delta=delta
         )
     )
-
-
-def from_measurement(
-    measurement: Any, d_in: Any, *, neighboring_relation: Relation
-) -> Event:
-    """Return a measurement's guarantee for inputs at a distance, as an event.
-
-    Parameters
-    ----------
-    measurement : opendp.mod.Measurement
-        A measurement with output measure ``max_divergence``,
-        ``zero_concentrated_divergence`` or ``approximate(max_divergence())``.
-    d_in : int or float
-        Distance, in the input metric, between data that differ in one individual.
-    neighboring_relation : NeighboringRelation
-        The meaning of "differ": a relation, or its name. Replacing a record is at
-        ``symmetric_distance`` 2.
-
-    Raises
-    ------
-    DTypeError
-        `measurement` is not a measurement.
-    UnsupportedEventError
-        There is no event for the output measure.
-
-    Privacy
-    -------
-    The guarantee of opendp's map, which is not proved again: the event is a guarantee,
-    not a law.
-    """
-    _library.require(dp, "opendp")
-    relation = as_relation(neighboring_relation)
-    if not isinstance(measurement, dp.Measurement):
-        raise DTypeError(
-            f"measurement must be a Measurement, got {type(measurement).__name__}"
-        )
-    name = str(measurement.output_measure.type)
-    approximate, concentrated = (
-        "Approximate<MaxDivergence>",
-        "ZeroConcentratedDivergence",
-    )
-    if name not in ("MaxDivergence", approximate, concentrated):
-        raise UnsupportedEventError(
-            f"measurement must have a counterpart here, got the measure {name}: "
-            "dp.c.make_fix_delta(measurement, delta) reads a curve at one delta"
-        )
-    cost: Any = measurement.map(d_in)
-    options: Any = {"neighboring_relation": relation}
-    if name == concentrated and cost < math.inf:
-        return accounting.ZCDPEvent(cost, **options)
-    epsilon, delta = cost if name == approximate else (cost, Fraction(0))
-    if epsilon == math.inf:
-        epsilon, delta = Fraction(0), Fraction(1)
-    if delta == 0:
-        return accounting.PureDPEvent(epsilon, **options)
-    return accounting.ApproximateDPEvent(epsilon=epsilon, delta=delta, **options)
 
 
 def _check_space(domain: Any, metric: Any, mechanism: Any, norm: str) -> str:

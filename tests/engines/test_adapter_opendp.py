@@ -5,15 +5,14 @@ import math
 import pytest
 
 import fastdp
-from fastdp import accounting as ac
 from fastdp.adapters import opendp as adapter
-from fastdp.exceptions import DTypeError, ParameterError, UnsupportedEventError
+from fastdp.exceptions import DTypeError, ParameterError
 from tests.engines.conftest import needs
 
 needs("opendp")
 dp = pytest.importorskip("opendp.prelude")
 dp.enable_features("contrib", "honest-but-curious")
-to_measurement, from_measurement = adapter.to_measurement, adapter.from_measurement
+to_measurement = adapter.to_measurement
 
 ONE = dp.atom_domain(T="i64"), dp.absolute_distance(T="i64")
 REAL = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
@@ -103,28 +102,6 @@ def test_a_query_of_a_context_takes_it():
     dear = fastdp.Laplace.from_epsilon(0.6, sensitivity=10)
     with pytest.raises(dp.OpenDPException, match="insufficient budget"):
         query.fastdp(dear).release()
-
-
-def test_a_measurement_is_an_event():
-    relation = "replace_one"
-    two = {"neighboring_relation": relation}
-    m = COUNT >> dp.m.then_laplace(2.0)
-    assert from_measurement(m, 2, **two) == ac.PureDPEvent(1, **two)
-    m = COUNT >> dp.m.then_gaussian(2.0)
-    assert from_measurement(m, 1, **two) == ac.ZCDPEvent(0.125, **two)
-    curve = dp.c.make_zCDP_to_approxDP(m)
-    with pytest.raises(UnsupportedEventError, match="SmoothedMaxDivergence"):
-        from_measurement(curve, 1, **two)
-    fixed = dp.c.make_fix_delta(curve, 1e-6)
-    epsilon, delta = fixed.map(1)
-    assert from_measurement(fixed, 1, **two) == ac.ApproximateDPEvent(
-        epsilon=epsilon, delta=delta, **two
-    )
-    for noise in (dp.m.then_laplace(0.0), dp.m.then_gaussian(0.0)):
-        event = from_measurement(COUNT >> noise, 1, **two)
-        assert event.delta == 1
-    with pytest.raises(DTypeError, match="measurement must be a Measurement, got int"):
-        from_measurement(1, 1, **two)
 
 
 L1, L2 = dp.l1_distance(T=float), dp.l2_distance(T=float)
