@@ -29,7 +29,7 @@ static fdp_status_t fill(fdp_law_fn make, fdp_nat_t num, fdp_nat_t den, fdp_digi
         if (status == FDP_OK && bound != 0) {
             status = fdp_laplace_within(&arena, num, den, bound, within);
         }
-        fdp_memory_give(arena.base, size);
+        fdp_memory_give(arena.base, arena.most * sizeof *arena.base);
     }
     return status;
 }
@@ -86,7 +86,7 @@ fdp_status_t fdp_bernoulli_make(fdp_bernoulli_t *law, const fdp_ratio_t *p)
         }
         memset(law, 0, sizeof *law);
         status = fdp_law_patterns(&arena, num, den, law);
-        fdp_memory_give(arena.base, size);
+        fdp_memory_give(arena.base, arena.most * sizeof *arena.base);
     }
     if (status != FDP_OK) {
         memset(law, 0, sizeof *law);

@@ -30,7 +30,7 @@ int fdp_resolve(const fdp_trial_t *trial, fdp_decide_fn decide, const void *law,
         } else {
             why = FDP_ERR_MEMORY;
         }
-        fdp_memory_give(arena.base, size);
+        fdp_memory_give(arena.base, arena.most * sizeof *arena.base);
     }
     if (kept < 0) {
         value[0] = value[1] = 0;

@@ -7,7 +7,7 @@
 #define FDP_SCRATCH_SMALL 24576 /* bytes of stack that a small call uses */
 
 /* Returns memory for one call, aligned to 64 bytes, or NULL if there is none; `size` must not be 0.
- * Giving it back wipes it. */
+ * Giving it back wipes the first `size` bytes: all that was written. */
 FDP_INTERNAL void *fdp_memory_take(size_t size);
 FDP_INTERNAL void fdp_memory_give(void *memory, size_t size);
 
