@@ -35,6 +35,21 @@ static inline uint64_t *fdp_fx_take(const fdp_fx_t *f, size_t n)
     return fdp_arena_take(f->a, 2 * n * f->w);
 }
 
+/* A pair for an arena that has failed, so that no later step reads memory that nobody wrote. */
+static inline void fdp_fx_set_nothing(const fdp_fx_t *f, uint64_t *out)
+{
+    memset(out, 0, 2 * f->w * sizeof *out);
+}
+
+/* The bits of x without leading zeros. */
+static inline unsigned fdp_fx_length(uint64_t x)
+{
+    return x == 0 ? 0 : 64 - (unsigned)__builtin_clzll(x);
+}
+
+/* out (w limbs) = x (n limbs) >> places; if `up`, rounded up. */
+FDP_INTERNAL void fdp_fx_shift(uint64_t *out, size_t w, const uint64_t *x, size_t n,
+                               unsigned places, bool up);
 FDP_INTERNAL void fdp_fx_set_nat(const fdp_fx_t *f, uint64_t *x, fdp_nat_t n);
 FDP_INTERNAL void fdp_fx_set_one(const fdp_fx_t *f, uint64_t *x);                /* 1 */
 FDP_INTERNAL int fdp_fx_compare(const uint64_t *x, const uint64_t *y, size_t w); /* signed */
