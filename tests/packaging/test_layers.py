@@ -383,7 +383,7 @@ READINGS = {
     "Gaussian noise": (lambda x: [(GaussianEvent(sensitivity=1, sigma=x), 3)], 12),
     "pure events": (lambda x: [(PureDPEvent(x / 10), 20)], 12),
     "1,000 sampled steps": (lambda x: [(sampled_step(0.01, x), 1000)], 16),
-    "2 sampled steps": (lambda x: [(sampled_step(0.1, x / 2), 2)], 20),
+    "2 sampled steps": (lambda x: [(sampled_step(0.1, x / 2), 2)], 21),
     "10 scales": (
         lambda x: [(LaplaceEvent(sensitivity=1, scale=x * n), 1) for n in range(9, 19)],
         20,
