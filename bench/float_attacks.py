@@ -127,27 +127,6 @@ def pipeline_dp() -> Iterator[Case]:
             yield "pipeline_dp", kind.value, when, m.add_noise, claim, inputs
 
 
-def jax_privacy() -> Iterator[Case]:
-    """Yield its noise on a sum of float32 and ours, at the claim."""
-    import jax
-    from jax_privacy import noise_addition as before
-
-    from fastdp.adapters import jax_privacy as after
-
-    event = accounting.GaussianEvent(sensitivity=1, sigma=SIGMA)
-    keyed = before.gaussian_privatizer(stddev=SIGMA, prng_key=jax.random.key(1))
-    fresh = after.gaussian_privatizer(stddev=SIGMA, sensitivity=1)
-    for when, privatizer in (("before", keyed), ("after", fresh)):
-        update = jax.jit(privatizer.update)
-        state = [privatizer.init(jax.numpy.zeros(1))]
-
-        def draw(x: float, update: Any = update, state: list[Any] = state) -> float:
-            noisy, state[0] = update(jax.numpy.array([x]), state[0])
-            return float(noisy[0])
-
-        yield "jax_privacy", "float32", when, draw, event, (0.0, 1.0)
-
-
 def mbi() -> Iterator[Case]:
     """Yield one count of a marginal: with noise of numpy, as in its examples, and ours.
 
@@ -193,7 +172,7 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=20_000)
     chosen = parser.parse_args()
     print(f"Claim: epsilon 1; {chosen.draws:,} draws of each input")
-    for library in (diffprivlib, opendp, opacus, pipeline_dp, jax_privacy, mbi):
+    for library in (diffprivlib, opendp, opacus, pipeline_dp, mbi):
         if importlib.util.find_spec(library.__name__) is None:
             print(f"{library.__name__}: not installed")
             continue
