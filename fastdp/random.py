@@ -216,9 +216,8 @@ def _result(size: _arrays.Size, out: _Array | None) -> _Array | tuple[int, ...]:
         return _arrays.shape_of(size)
     if not isinstance(out, np.ndarray):
         raise DTypeError(f"out must be an ndarray, got {type(out).__name__}")
-    return _arrays.output(
-        out, out.shape if size is None else _arrays.shape_of(size), None
-    )
+    shape = out.shape if size is None else _arrays.shape_of(size)
+    return _arrays.output(out, shape, None)
 
 
 def _noise_each(

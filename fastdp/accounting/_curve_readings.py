@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from fractions import Fraction
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -28,12 +28,13 @@ from fastdp.accounting._pld.state import State
 from fastdp.accounting._pld.trade_off import (
     Profile,
     ProfileTradeOff,
+    TradeOffBounds,
     inverse_above,
     inverse_below,
     trade_off_above,
 )
 from fastdp.accounting._response import Stated
-from fastdp.accounting._trade_off_functions import PiecewiseTradeOff, nonnegative
+from fastdp.accounting._trade_off_functions import nonnegative
 from fastdp.accounting.events._base import NeighboringRelation
 from fastdp.exceptions import DTypeError, ParameterError, UnsupportedEventError
 
@@ -75,21 +76,6 @@ def pure_sum(stated: Stated | None) -> float:
     if stated is None or stated.delta > 0:
         return math.inf
     return float_up(stated.epsilon)
-
-
-class TradeOffBounds(NamedTuple):
-    """Proved lower and upper bounds on a trade-off function; a tuple of two.
-
-    Parameters
-    ----------
-    lower : ProfileTradeOff
-        On or below the exact function: a guarantee may claim it.
-    upper : PiecewiseTradeOff
-        On or above the exact function: shows the possible slack of `lower`.
-    """
-
-    lower: ProfileTradeOff
-    upper: PiecewiseTradeOff
 
 
 class CurveReadings(Accountant[State]):

@@ -19,14 +19,13 @@ from fastdp.accounting import conversions
 from fastdp.accounting._bounds import Bracket, Certificate
 from fastdp.accounting._curve_readings import (
     CurveReadings,
-    TradeOffBounds,
     require_bool,
 )
 from fastdp.accounting._facts import facts_of
 from fastdp.accounting._pld.distribution import GridLosses, PrivacyLossDistribution
 from fastdp.accounting._pld.families import Step
 from fastdp.accounting._pld.state import State, log_delta_at
-from fastdp.accounting._pld.trade_off import ProfileTradeOff
+from fastdp.accounting._pld.trade_off import ProfileTradeOff, TradeOffBounds
 from fastdp.accounting.events import Event
 from fastdp.exceptions import ParameterError, UnsupportedEventError
 

@@ -11,7 +11,7 @@ between its known points by chords of their neighbors
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -144,6 +144,21 @@ class ProfileTradeOff(TradeOffFunction):
         e = nonnegative("epsilons", epsilon)
         values = [profile(e.ravel())[1] for profile in (self._steep, self._flat)]
         return np.asarray(np.maximum(*values).reshape(e.shape))
+
+
+class TradeOffBounds(NamedTuple):
+    """Proved lower and upper bounds on a trade-off function; a tuple of two.
+
+    Parameters
+    ----------
+    lower : ProfileTradeOff
+        On or below the exact function: a guarantee may claim it.
+    upper : PiecewiseTradeOff
+        On or above the exact function: shows the possible slack of `lower`.
+    """
+
+    lower: ProfileTradeOff
+    upper: PiecewiseTradeOff
 
 
 def _heights(steep: Profile, flat: Profile, slope: Floats) -> tuple[Floats, Floats]:

@@ -487,17 +487,13 @@ def _of_ratio(ratio: Fraction) -> RandomizedResponseEvent:
     return RandomizedResponseEvent(p=ratio / (1 + ratio), q=1 / (1 + ratio))
 
 
-def _checked_shape(
-    bits: object, hashes: object, cohorts: object
-) -> tuple[int, int, int]:
-    found = (
-        _validate.integer("bits", bits, 8, _MOST_BITS),
-        _validate.integer("hashes", hashes, 1, 16),
-        _validate.integer("cohorts", cohorts, 1, 2**12),
-    )
-    for name, size in (("bits", found[0]), ("cohorts", found[2])):
+def _checked_shape(bits: object, hashes: object, cohorts: object) -> tuple[int, ...]:
+    width = _validate.integer("bits", bits, 8, _MOST_BITS)
+    count = _validate.integer("hashes", hashes, 1, 16)
+    groups = _validate.integer("cohorts", cohorts, 1, 2**12)
+    for name, size in (("bits", width), ("cohorts", groups)):
         if size & (size - 1):
             raise ParameterError(f"{name} must be a power of two, got {size}")
-    if found[0] * found[2] > _MOST_CELLS:
+    if width * groups > _MOST_CELLS:
         raise ParameterError("bits times cohorts must be at most 2**24")
-    return found
+    return width, count, groups
