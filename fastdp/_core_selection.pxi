@@ -24,7 +24,7 @@ cdef class Ratios:
 
 @cython.final
 cdef class Selection:
-    """A law of choice: its exact rate, and the noise of a race.
+    """The law of a choice: its exact rate, and the noise that the scores get.
 
     `weights` is None or (mantissa, exponent, top, spread, exact), float64 arrays of n
     or rows * n entries, as in fastdp.h. If `exponent` is None, the mantissas are the

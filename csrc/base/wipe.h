@@ -31,7 +31,7 @@ static __attribute__((noinline, unused)) void fdp_wipe_below(void)
     fdp_wipe(frames, sizeof frames);
 }
 
-/* The same after an exact resolver, whose frames take 10 kB. */
+/* Erases 16 kB of the stack after a call of an exact resolver, whose frames take 10 kB. */
 static __attribute__((noinline, unused)) void fdp_wipe_resolver(void)
 {
     uint8_t frames[1 << 14];

@@ -128,7 +128,7 @@ int fdp_settle_pattern(fdp_settle_t *w, const void *what, const uint64_t *word, 
     bool below = false;
     fdp_uniform_t u = fdp_uniform_open(w, word[0], 64, 0);
     const fdp_nat_t den = number(law->den);
-    if (den.n == 0) { /* no law that was made here */
+    if (den.n == 0) { /* the caller's law was not made by this library */
         return -1;
     }
     if (open_masses(w->a, number(law->num), den, &m) &&

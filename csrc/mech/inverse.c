@@ -256,7 +256,7 @@ static void weigh_again(tree_t *t, size_t height, size_t index)
 
 /* A point of a mass, and the nodes in which it was found so far. */
 typedef struct {
-    double point; /* less the mass before the child */
+    double point; /* minus the mass before the child */
     double unit;  /* the size of the node's unit */
     double factor; /* factor of the child picked last */
     double tolerance;

@@ -163,8 +163,8 @@ static void row_open(row_t *t, size_t row)
 
 /* ---- candidates of the points --------------------------------------------------- */
 
-/* Finds the candidate of a try in a node that was weighed last. The node's first candidate has
- * number `first`, and `point` is relative to the node. */
+/* Finds the candidate on which a try falls. Its node must be the one weighed most recently; the
+ * node's first candidate has number `first`, and `point` is relative to the node. */
 static void find_candidate(row_t *t, try_t *y, const fdp_row_t *from, size_t padded,
                            uint64_t first, uint64_t point)
 {

@@ -96,7 +96,7 @@ static inline uint64_t fdp_score_none(fdp_dtype_t type)
     return type == FDP_I64 ? (uint64_t)INT64_MIN : UINT64_C(0x7ff8000000000000);
 }
 
-/* The candidates of one block, padded to a multiple of FDP_LANES with lost ones. */
+/* The candidates of one block, and lost candidates that pad it to a multiple of FDP_LANES. */
 typedef struct {
     size_t count, padded;
     const void *score;

@@ -132,8 +132,8 @@ typedef struct {
     void (*range)(const double *weight, size_t n, int64_t found[3]);
     /* Writes all ones for each weight that is 0. Returns whether all weights are. */
     uint64_t (*mark)(const double *weight, size_t n, uint64_t *lost);
-    /* Finds the one of n weights, in the order of the lanes, on which a point below the total
-     * falls. */
+    /* Finds which of n weights contains a point below the total, if the weights are concatenated
+     * in the order of the lanes. */
     void (*find)(const uint64_t *score, const uint64_t *weight, size_t n,
                  const uint64_t *start, uint64_t point, fdp_found_t *found);
     /* to[j] = node index[j], or zeros if there is no such node. All nodes are read. */

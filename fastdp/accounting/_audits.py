@@ -88,9 +88,9 @@ def audit(
     """Return the least epsilon that the results of a membership test do not refute.
 
     A test fixed in advance is applied to the outputs of independent runs of the
-    mechanism: `positives` runs with a record and `negatives` runs without it. Both
-    rates get Clopper-Pearson bounds at half of the error each, which are put into 1 -
-    fnr <= e^epsilon fpr + delta and its mirror image.
+    mechanism: `positives` runs with a record and `negatives` runs without it. Each of
+    the two error rates is bounded by Clopper-Pearson at half of the error. The bounds
+    are inserted into 1 - fnr <= e^epsilon fpr + delta and into its mirror image.
 
     Parameters
     ----------

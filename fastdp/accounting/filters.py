@@ -84,7 +84,7 @@ class _SumFilter(PrivacyFilter[Fraction]):
 
     def _shortage(self, state: Fraction) -> str:
         asked = decimal(state - self._state, ROUND_CEILING)
-        return f"{asked} was asked, {self._left()} is left"
+        return f"{asked} was requested, {self._left()} is left"
 
 
 class PureFilter(_SumFilter):
@@ -427,7 +427,7 @@ class ApproximateFilter(PrivacyFilter[_Broken]):
                 )
                 asked.append(f"{name} {decimal(cost, ROUND_CEILING)}")
                 left.append(f"{name} {decimal(rest)}")
-        return f"{', '.join(asked)} was asked, {', '.join(left)} is left"
+        return f"{', '.join(asked)} was requested, {', '.join(left)} is left"
 
 
 _public.show(globals())

@@ -176,7 +176,7 @@ def _reading(
     if delta is not None:
         if measure is not None:
             raise ParameterError(
-                "output_measure must not be given with delta, which takes "
+                "output_measure must not be given with delta, which selects "
                 "approximate(max_divergence())"
             )
         at = _validate.open_unit("delta", delta)

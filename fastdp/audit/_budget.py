@@ -66,8 +66,8 @@ def in_two_forks(subject: Subject, most: int) -> int:
 TASKS: dict[str, tuple[Callable[..., int], tuple[Any, ...], int]] = {
     "calls one after another": (one_after_another, (), 1),
     f"{_THREADS} threads": (in_threads, (), _RACES),
-    "it and its copy": (of_copies, ("copy",), 1),
-    "it and its deep copy": (of_copies, ("deep copy",), 1),
+    "a mechanism and its copy": (of_copies, ("copy",), 1),
+    "a mechanism and its deep copy": (of_copies, ("deep copy",), 1),
     "two mechanisms read from one pickle": (of_copies, ("pickle",), 1),
     "two processes forked from one": (in_two_forks, (), 1),
 }

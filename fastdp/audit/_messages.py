@@ -99,7 +99,7 @@ def shows(text: str, known: str, answer: Any) -> bool:
     ----------
     text : str
     known : str
-        The digits.
+        The value's first digits.
     answer : object
         The call's result, which is public; None if the call raised.
     """

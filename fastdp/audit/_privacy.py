@@ -46,9 +46,10 @@ TRIED = {
         "divide them, rests of divisions, values seen before"
     ),
     "edges": (
-        "as privacy, for inputs at the limits of integers, where floats get coarse, "
-        "0.0 and -0.0, a smallest change. The claim is taken to hold for inputs whose "
-        "numbers are all moved by one amount, and for closer ones than those given"
+        "the same events as privacy, for inputs at the limits of integers, inputs for "
+        "which floats get coarse, 0.0 and -0.0, and inputs a smallest change apart. "
+        "The claim is assumed to hold if all numbers of the inputs are moved by one "
+        "amount, and for inputs that are closer together than the given ones"
     ),
 }
 

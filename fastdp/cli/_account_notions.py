@@ -51,7 +51,7 @@ class Notion:
 NOTIONS = (
     Notion("privacy loss", PLDAccountant, "bound: the exact privacy loss"),
     Notion("Gaussian", GDPAccountant, "exact for Gaussian noise, rounded up"),
-    # Its solutions take seconds, those of the others milliseconds.
+    # Solving for a parameter takes seconds here, and milliseconds with other notions.
     Notion("trade-off", FDPAccountant, "bound: trade-off functions", False),
     Notion("Renyi", RDPAccountant, "bound: Renyi divergence of the best order"),
     Notion("zCDP", ZCDPAccountant, "bound: rho at the best order"),

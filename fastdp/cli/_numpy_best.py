@@ -78,7 +78,7 @@ def flipped(x: Array, flip: float, out: Array, *, packed: bool) -> Call:
 
 
 def response(x: Array, p: float, k: int, out: Array) -> Call:
-    """Return k-ary response for a power of two, by words of 16 bits."""
+    """Return a call of k-ary response from 16-bit words; k is a power of two."""
     limit, shift = threshold(p), np.uint16(16 - (k - 1).bit_length())
 
     def call() -> object:

@@ -52,8 +52,8 @@ or a unit is left out, and so is one whose group has more than 1024 bytes, witho
 """
 
 _CHECK_HELP = (
-    "release and charge nothing; print what is missing, beyond the bounds, and left "
-    "out by the limits. NOT PRIVATE: for the records' owner"
+    "release and charge nothing; count missing values, values beyond the bounds, and "
+    "records that the limits leave out. NOT PRIVATE: for the records' owner"
 )
 
 _EPILOG = """\

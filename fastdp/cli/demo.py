@@ -100,7 +100,7 @@ def run(arguments: argparse.Namespace) -> int:
         print("\n".join(str(path) for path in written))
         if not any(path.name == "health.parquet" for path in written):
             print(
-                "fastdp: health.parquet, of real records, needs statsmodels: "
+                "fastdp: writing health.parquet (real records) needs statsmodels: "
                 'pip install "fastdp[demo]"',
                 file=sys.stderr,
             )

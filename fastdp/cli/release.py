@@ -383,12 +383,12 @@ def _kept(arguments: argparse.Namespace) -> str:
 def _unreadable(kind: _Kind) -> str:
     if kind.integers:
         return (
-            "nulls and cells that are no integers (2.5, 1e3, '1,000') were read as 0: "
-            "--check shows the table's owner which; overflow saturates"
+            "nulls and cells that are not integers (2.5, 1e3, '1,000') were read as 0: "
+            "--check shows these to the table's owner; values that overflow saturate"
         )
     return (
-        "nulls, NaN and cells that are no numbers ('1,000') were read as 0: --check "
-        "shows the table's owner which; overflow saturates"
+        "nulls, NaN and cells that are not numbers ('1,000') were read as 0: --check "
+        "shows these to the table's owner; values that overflow saturate"
     )
 
 

@@ -197,10 +197,10 @@ class PATE(Estimator):
     ) -> Self:
         """Train teachers, release noisy votes on the pool, and train the student.
 
-        Parameters, errors and privacy are as in `LinearRegression.fit`, except that
-        `y` holds classes, and that teacher and student raise their own errors on public
-        records. In a ledger tests and votes have their own labels: `label` with "1/2"
-        and "2/2".
+        Parameters, errors and privacy are as in `LinearRegression.fit`, with two
+        exceptions: `y` holds classes, and errors that the teacher or the student raises
+        on public records are passed on. In a ledger, tests and votes have separate
+        labels: `label` followed by "1/2" and by "2/2".
         """
         pool, _, answers = self._public()
         classes = checked_classes(self.classes)

@@ -74,8 +74,8 @@ class BudgetState:
     block_of : str or None
         The data set of which the budget's units are a block.
     limit, spent : dict of str to Fraction
-        The filter's sums. An `ApproximateFilter` needs epsilon or rho within its
-        limit, and delta.
+        The filter's sums. For an `ApproximateFilter`, delta and one of epsilon and rho
+        must be within their limits.
     retry_distance : Fraction
         Total variation distance d that free second attempts have added; it adds (1 +
         exp(epsilon)) d to delta at every epsilon. 0 without crashes.

@@ -368,7 +368,7 @@ class _Turn:
             budget.require_open()
         if not _began(run, self.lock, budgets[0].name, seq):
             return "step", [budget.state for budget in budgets], {}
-        # The turn before this one may have drawn before it was abandoned.
+        # The previous turn was abandoned, but it may have drawn already.
         return *_protocol.admitted(budgets, terms, 2), {}
 
     def end(self, run: Run, store: Store, label: str) -> dict[str, str] | None:

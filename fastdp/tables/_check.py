@@ -67,7 +67,8 @@ class Check:
             lines.append([name, text])
         if not isinstance(self._plan.unit, Unit):
             of = "person" if unit == "row" else unit
-            lines.append([f"rows of one {of}", "unknown: only a Unit has their column"])
+            why = "unknown: Rows names no column of units"
+            lines.append([f"rows of one {of}", why])
         most = sorted({records for _, records in self.kept})
         head = [[f"kept, by records of one {unit}", *map(str, most)]] if most else []
         rows = [

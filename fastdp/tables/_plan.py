@@ -75,13 +75,14 @@ class Plan(Choices):
 
     Privacy
     -------
-    The guarantee is `event()`, for units added or removed: the neighboring relation.
-    One unit is in at most k groups with r records each. In exact integers, a record
-    changes by at most 1: a number of records, the sum of u = (x - center)/half, and a
-    sum alone over its larger bound; it changes the sum of u**2 - 1/2 by at most 1/2. So
-    each is released with L1 sensitivity k r, or L2 sensitivity sqrt(k) r, or half of
-    that; the number of units with k, or sqrt(k). A tree of counts has h noisy levels,
-    and a record is in one node of each level: k r h, or sqrt(k h) r. Timing class T0.
+    The guarantee is `event()`, under the neighboring relation that adds or removes
+    units. One unit is in at most k groups with r records each. All sums are exact
+    integers. A record changes each of these by at most 1: a number of records, the sum
+    of u = (x - center)/half, and a sum released alone, divided by its larger bound. It
+    changes the sum of u**2 - 1/2 by at most 1/2. So the first three have L1 sensitivity
+    k r and L2 sensitivity sqrt(k) r, and the last has half of that. The number of units
+    has k and sqrt(k). In a tree of counts with h noisy levels, a record is in one node
+    of each level, so the sensitivities are k r h and sqrt(k h) r. Timing class T0.
 
     References
     ----------

@@ -78,7 +78,7 @@ def described(plan: Choices, rows: Sequence[dict[str, Any]]) -> str:
         (True, False): "differential privacy",
         (True, True): "differential privacy",
         (False, False): "zero-concentrated differential privacy",
-        (False, True): "zero-concentrated differential privacy, but for delta",
+        (False, True): "approximate zero-concentrated differential privacy",
     }[plan._noise.by_epsilon, plan._noise.unlisted]
     one = f"one {plan.unit.name}, added or removed"
     if isinstance(plan.unit, Unit):

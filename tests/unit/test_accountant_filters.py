@@ -342,15 +342,17 @@ def test_a_budget_shows_decimals():
 def test_a_refusal_says_what_was_asked_and_what_is_left():
     budget = PureFilter(1.0).spend(PureDPEvent(Fraction(7, 10)))
     with pytest.raises(
-        BudgetExceededError, match=r"epsilon 1 .*: 0\.4 was asked, 0\.3 is left"
+        BudgetExceededError, match=r"epsilon 1 .*: 0\.4 was requested, 0\.3 is left"
     ):
         budget.spend(PureDPEvent(Fraction(2, 10)), 2)
     both = ApproximateFilter(epsilon=1, delta=1e-6)
-    with pytest.raises(BudgetExceededError, match="3 was asked, epsilon 1 is left"):
+    with pytest.raises(BudgetExceededError, match="3 was requested, epsilon 1 is left"):
         both.spend(PureDPEvent(3))
     assert re.search(r"epsilon 1 as a sum, or rho 0\.0\d+, own delta 9e-7", repr(both))
     noise = GaussianEvent(sensitivity=1, sigma=10)
-    with pytest.raises(BudgetExceededError, match=r"^[^,]* rho 0\.05 was asked, rho 0"):
+    with pytest.raises(
+        BudgetExceededError, match=r"^[^,]* rho 0\.05 was requested, rho 0"
+    ):
         both.spend(noise, 10)
     assert re.search(r" rho 0\.0\d+, own delta 9e-7 left", repr(both.spend(noise)))
     table = ComposedEvent((ZCDPEvent(0.01), ApproximateDPEvent(epsilon=0, delta=1e-6)))

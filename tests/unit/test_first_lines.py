@@ -33,7 +33,7 @@ def ten_tenths() -> Any:
     for _ in range(10):
         budget.spend(part)
     assert budget.remaining == 0
-    with pytest.raises(BudgetExceededError, match=r"0\.1 was asked, 0 is left"):
+    with pytest.raises(BudgetExceededError, match=r"0\.1 was requested, 0 is left"):
         budget.spend(part)
     return part.epsilon()
 
@@ -255,7 +255,7 @@ REFUSALS: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "too much": (
         lambda: accounting.PureFilter(Fraction(1, 2)).spend(laplace),
-        r"epsilon 0\.5 .*: 1 was asked, 0\.5 is left; nothing was spent",
+        r"epsilon 0\.5 .*: 1 was requested, 0\.5 is left; nothing was spent",
     ),
     "a mechanism without a sensitivity": (
         lambda: accounting.PureFilter(1).spend(fastdp.DiscreteLaplace(scale=1)),

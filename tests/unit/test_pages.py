@@ -148,4 +148,4 @@ def test_records_that_are_left_out_are_named(
     assert main(["demo", "--data", str(tmp_path)]) == 0
     said = capsys.readouterr()
     assert "health.parquet" not in said.out
-    assert "health.parquet, of real records, needs statsmodels" in said.err
+    assert "writing health.parquet (real records) needs statsmodels" in said.err

@@ -453,7 +453,7 @@ class ReplacementFacts(_Sample[SampledWithReplacementEvent]):
             self.event.source_dataset_size, self.event.sample_size, _LEAST_DRAWS
         )
         if len(weights) > _MOST_DRAWS:
-            raise self.refusal("a record may be drawn too often for a bound in")
+            raise self.refusal("no bound is known for so many draws of one record in")
         return listed_samples.drawn(
             weights,
             rest,

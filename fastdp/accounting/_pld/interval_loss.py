@@ -349,7 +349,8 @@ class IntervalLoss(_Interval):
         if 2 * pieces * _NODES > _MOST_NODES:
             raise OverflowError("too many nodes")
         x, weights = gauss_legendre(_NODES)
-        edges = np.linspace(-e, e, 2 * pieces + 1)  # one at 0, where subsets change
+        # One edge is 0, where the loss of a subset changes its formula.
+        edges = np.linspace(-e, e, 2 * pieces + 1)
         width = np.diff(edges)
         losses = edges[:-1, None] + np.outer(width, x)
         masses = np.outer(width, weights) * self._density(losses)

@@ -1,8 +1,9 @@
 """The loss of Gaussian noise on a Poisson sample, for the contour accountant.
 
-With Q = N(0, s^2), P = (1 - q) Q + q N(1, s^2), r = dP/dQ = 1 - q + q e^u and
-u = (2x - 1)/(2 s^2), removal of a record has M(z) = E_Q r^(1 + z), addition (the pair
-exchanged) M(z) = E_Q r^(-z). The theorems are in docs/proofs/numerical_accounting.md.
+Let Q = N(0, s^2), P = (1 - q) Q + q N(1, s^2), r = dP/dQ = 1 - q + q e^u and
+u = (2x - 1)/(2 s^2). The loss has the moments M(z) = E_Q r^(1 + z) if a record is
+removed, and M(z) = E_Q r^(-z) if one is added, which exchanges P and Q. The theorems
+are in docs/proofs/numerical_accounting.md.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _SHIFTED_MOST = 256
 #: Number of shifted lines to try.
 _LINES = 6
 
-#: Most terms of all inner sums of a contour: a fraction of a second.
+#: Maximum number of terms of a contour's inner sums; they take a fraction of a second.
 _MOST_TERMS = 1 << 26
 
 

@@ -92,7 +92,7 @@ class SubsetGaussianLoss(Loss):
             total *= fall
             total *= fall + (1 - fall) * rest
             total = total.sum(axis=1)
-            # Beyond, r is below e^u: a normal tail around 1 + t.
+            # Beyond the last edge r < e^u, so a normal tail around 1 + t is a bound.
             away = (order * (1 + order) - (stop - 1 - order) ** 2) / (2 * s * s)
             slip = _ERROR + 16 * U * (1 + order) * (1 + float(np.abs(ratio).max()))
             slip += 2 * np.exp(np.minimum(away - peak, 600.0)) / total

@@ -145,7 +145,7 @@ class DiscreteLaplaceCurve(Curve):
         bottom = (1 + math.exp(-a)) * -np.expm1(-a * (1 + 2 * gap))
         large = -np.expm1(-2 * a * (1 + gap)) / bottom
         small = math.exp(-a) * -np.expm1(-2 * a * gap) / bottom
-        # A x - B y, from sinh(z)/z at two points a apart
+        # A x - B y, from sinh(z)/z at two points whose distance is a
         drift = e * 2 * gap * (1 + gap) * a * sinhc_step(a * gap, a) / bottom
         return _two_exponentials(x, y, large, small, drift)
 

@@ -352,7 +352,7 @@ def exponential_mechanism_erm(
 
 @dataclass(frozen=True, kw_only=True)
 class ExponentialMechanismError:
-    """Loss of a choice against the best, from `exponential_mechanism_error`.
+    """How far a choice is below the best score; see `exponential_mechanism_error`.
 
     Parameters
     ----------

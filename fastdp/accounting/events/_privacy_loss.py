@@ -24,10 +24,10 @@ from fastdp.accounting.events._base import (
 from fastdp.accounting.events._stated import increasing
 from fastdp.exceptions import DTypeError, ParameterError
 
-#: By how much probabilities that were rounded may miss what they should add up to.
+#: Tolerance for the sum of probabilities that were rounded.
 _ROUNDING = 1e-9
 
-#: What probabilities on a grid may miss it by, and be repaired.
+#: Repair probabilities on a grid if their sum is wrong by at most this.
 _REPAIRED = 1e-3
 
 #: Negative numbers that are a transform's rounding of 0.

@@ -41,7 +41,7 @@ def __getattr__(name: str) -> NoReturn:
 
 
 class _Number(Fresh):
-    _noise: Any  # what makes it, for epsilon, delta and a sensitivity
+    _noise: Any  # makes the mechanism from epsilon, delta and a sensitivity
 
     def randomise(self, value: Any) -> Any:
         """Return the number with noise."""

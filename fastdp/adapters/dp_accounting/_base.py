@@ -15,7 +15,7 @@ SPECIAL = NeighboringRelation.REPLACE_SPECIAL
 
 
 def relation(value: Any) -> NeighboringRelation:
-    """Return a relation that may be dp_accounting's own."""
+    """Convert a neighboring relation of fastdp or dp_accounting to fastdp's."""
     return as_relation(getattr(value, "name", value))
 
 

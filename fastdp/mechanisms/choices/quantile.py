@@ -265,10 +265,11 @@ class Quantiles(Mechanism):
         Parameters
         ----------
         values : ndarray of float64, float32 or integers (not uint64), or column
-            One entry for each record; arrays may have any shape, columns are those of
-            `DiscreteLaplace.release`, and lists are floats. NaN and nulls count as the
-            lower bound, infinities as the bounds; floats count as the nearest point of
-            the grid. This mapping changes no sensitivity.
+            One entry for each record. Arrays may have any shape; the same columns are
+            accepted as by `DiscreteLaplace.release`; lists are read as floats. NaN and
+            nulls count as the lower bound, and an infinity counts as the bound on its
+            side; floats count as the nearest point of the grid. This mapping changes no
+            sensitivity.
         by : column of integers, of the values' shape
             The group of each record, for a mechanism with groups. Records without a
             group (outside [0, groups), or null) and records with value NaN contribute
