@@ -67,7 +67,7 @@ cdef class Sampler:
 
     @property
     def tries(self):
-        """Tries of tilted digits computed for 8 lanes, 64, 1024, and a full pass."""
+        """Tries of tilted digits for 8, 64, 256 and 1024 lanes and for a full pass."""
         return tuple(self.c.law.tilt.tries)
 
     def structure(self):
