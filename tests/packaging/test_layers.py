@@ -371,7 +371,7 @@ def test_the_wing_is_counted():
         print(f"{title}: {len(part)} rooms, {floors} floors, {lines} lines")
         assert floors > 1
     assert len(engine) <= 30
-    assert max(heights(engine).values()) <= 6
+    assert max(heights(engine).values()) <= 7
 
 
 def sampled_step(rate, sigma):
