@@ -10,6 +10,10 @@
  * drawn by different threads and the result does not depend on their number,
  * nor on the instruction set.
  *
+ * No two draws may share a chunk of one key: whoever sees both outputs would see
+ * the difference of the data. Functions with a `first_chunk` leave this to the
+ * caller; a job (fdp_job_open) sees to it, for any number of threads.
+ *
  * Every function that can fail returns a status; on any failure the outputs
  * that it was given are filled with zeros.
  */
@@ -37,6 +41,16 @@
 extern "C" {
 #endif
 
+/* ---- version ----------------------------------------------------------- */
+
+#define FDP_VERSION_MAJOR 0
+#define FDP_VERSION_MINOR 1
+#define FDP_VERSION_PATCH 0
+#define FDP_VERSION (FDP_VERSION_MAJOR * 10000 + FDP_VERSION_MINOR * 100 + FDP_VERSION_PATCH)
+
+/* FDP_VERSION of the library, which may not be that of this header. */
+FDP_API uint32_t fdp_version(void);
+
 /* ---- status ------------------------------------------------------------ */
 
 typedef enum {
@@ -46,8 +60,13 @@ typedef enum {
     FDP_ERR_MEMORY = 3,    /* no memory for scratch space                     */
     FDP_ERR_RESOLVER = 4,  /* 8,192 bits do not decide, or the law lacks its parameter */
     FDP_ERR_BUILD = 5,     /* the arithmetic of this build is wrong            */
-    FDP_ERR_LEVEL = 6      /* FASTDP_CPU names no level                        */
+    FDP_ERR_LEVEL = 6,     /* FASTDP_CPU names no level                        */
+    FDP_ERR_JOB = 7        /* the job is not open here, or has too few chunks left */
 } fdp_status_t;
+
+/* What a status says, for people: a constant of the library, "unknown status" for any other
+ * number. */
+FDP_API const char *fdp_status_text(fdp_status_t status);
 
 /* ---- randomness -------------------------------------------------------- */
 
@@ -229,6 +248,42 @@ typedef struct {
 FDP_API FDP_NODISCARD fdp_status_t
 fdp_release(const fdp_call_t *call, const fdp_sampler_t *sampler,
             uint64_t first_chunk, size_t n, const fdp_target_t *target);
+
+/* ---- jobs -------------------------------------------------------------- */
+
+#define FDP_JOB_CHUNKS (UINT64_C(1) << 32) /* of a job */
+
+/* A call that gives out each of its chunks once. Its fields belong to the library. A job must stay
+ * where it was opened: a copy is refused, and so is a forked process, by its number. A process that
+ * is forked into a new process namespace may have the same number: it must open a job of its
+ * own. */
+typedef struct {
+    fdp_call_t call;
+    uint64_t next; /* the first chunk that nobody has; atomic */
+    const void *self;
+    int64_t process;
+} fdp_job_t;
+
+/* fdp_job_open: as fdp_call_open. fdp_job_close wipes the key, after the last draw. Any number of
+ * threads may call fdp_job_take and fdp_job_release on one job. These refuse, with FDP_ERR_JOB, a
+ * job that is closed or was opened elsewhere, and more chunks than the job has left. */
+FDP_API FDP_NODISCARD fdp_status_t fdp_job_open(fdp_job_t *job);
+FDP_API void fdp_job_close(fdp_job_t *job);
+
+/* Reserves chunks *first, ..., *first + chunks - 1 of &job->call, for one draw by a function with
+ * a `first_chunk`. A draw of n values takes n / (values per chunk) chunks, rounded up. The other
+ * functions that draw (choices, permutations, clients) number their words differently: open a
+ * call for each of their calls. */
+FDP_API FDP_NODISCARD fdp_status_t fdp_job_take(fdp_job_t *job, uint64_t chunks,
+                                                uint64_t *first);
+
+/* fdp_release under chunks of its own. Which part of the noise a release gets depends on the
+ * order in which threads arrive. */
+FDP_API FDP_NODISCARD fdp_status_t fdp_job_release(fdp_job_t *job,
+                                                   const fdp_sampler_t *sampler, size_t n,
+                                                   const fdp_target_t *target);
+
+/* ---- bytes, integers, permutations ------------------------------------- */
 
 /* Raw keystream bytes, 16384 per chunk. */
 #define FDP_BYTES_CHUNK 16384

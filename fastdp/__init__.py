@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     )
 
     # isort: on
+    from fastdp._config import get_include as get_include
     from fastdp._config import show_config as show_config
     from fastdp.exceptions import FastDPError as FastDPError
     from fastdp.mechanisms import *  # noqa: F403 - its __all__ is the list of names
@@ -57,7 +58,10 @@ else:
         *("exceptions", "frames", "learning", "ledger", "mechanisms", "plot"),
         *("random", "tables", "training"),
     )
-    _ELSEWHERE = {"FastDPError": "exceptions", "show_config": "_config"}
+    _ELSEWHERE = {
+        "FastDPError": "exceptions",
+        **dict.fromkeys(("get_include", "show_config"), "_config"),
+    }
     _LISTED = ("mechanisms", "tables")
 
     def __getattr__(name):

@@ -1,8 +1,9 @@
-"""Versions, CPU level, cipher and compiler of this installation."""
+"""Versions, CPU level, cipher, compiler and C header of this installation."""
 
 from __future__ import annotations
 
 import platform
+from pathlib import Path
 
 import numpy as np
 
@@ -35,3 +36,27 @@ def show_config() -> dict[str, str]:
         "python": platform.python_version(),
         "machine": platform.machine(),
     }
+
+
+def get_include() -> str:
+    """Return the folder of `fastdp.h`, for extensions in C and Cython.
+
+    `fastdp/__init__.pxd` declares the header for Cython (``from fastdp cimport
+    fdp_job_t``). The functions are in the C library, which the extension links: the
+    package holds no copy that others can link.
+
+    Returns
+    -------
+    str
+        The folder of the header that belongs to this version.
+
+    Examples
+    --------
+    >>> import fastdp, os
+    >>> os.listdir(fastdp.get_include()).count("fastdp.h")
+    1
+    """
+    package = Path(fastdp.__file__).parent
+    installed = package / "include"
+    # An editable installation uses the folders of the sources.
+    return str(installed if installed.is_dir() else package.parent / "csrc")

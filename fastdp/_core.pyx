@@ -14,7 +14,7 @@ from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.stdint cimport int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memset
 
-from fastdp._fdp cimport *
+from fastdp cimport *
 
 import _thread
 from functools import update_wrapper as _update_wrapper

@@ -1,4 +1,4 @@
-"""The command that compiles; pyproject.toml names it.
+"""The commands that compile and gather; pyproject.toml names them.
 
 Without a compiler the log ends with one sentence that says what to install.
 """
@@ -11,6 +11,7 @@ import sysconfig
 from pathlib import Path
 
 from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
 
 _WAYS_OUT = {
     "darwin": "xcode-select --install",
@@ -57,3 +58,14 @@ class BuildExt(build_ext):
                 f"headers, {_HEADERS}, and run the same command again."
             )
         return None
+
+
+class BuildPy(build_py):
+    """Copies the modules, and the C header for `fastdp.get_include`."""
+
+    def run(self) -> None:
+        super().run()
+        if not self.editable_mode:  # there the sources' own header is found
+            folder = Path(self.build_lib, "fastdp", "include")
+            self.mkpath(str(folder))
+            self.copy_file("csrc/fastdp.h", str(folder))

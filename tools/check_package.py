@@ -3,7 +3,8 @@
     python tools/check_package.py dist/
 
 The sdist must hold every source of the tree and nothing else; the wheel the Python
-modules, the stub, the typing marker and one extension, in less than 2 MB.
+modules, the stub, the typing marker, the headers of C and Cython and one extension, in
+less than 2 MB.
 """
 
 from __future__ import annotations
@@ -38,6 +39,10 @@ _LEFT_OVER = re.compile(r"\.(pyc|pyo|so|o)$|(^|/)(__pycache__|\.[^/]+)(/|$)|_cor
 
 #: What setuptools adds to an sdist.
 _ADDED = re.compile(r"^(PKG-INFO|setup\.cfg|fastdp\.egg-info/.*)$")
+
+#: What a wheel holds of the folder `fastdp`, and the one file that it copies there.
+MODULES = (".py", ".pyi", "py.typed", "__init__.pxd")
+HEADER = "fastdp/include/fastdp.h"
 
 EXTENSION = re.compile(r"^fastdp/_core\.([\w.-]*so|pyd)$")
 
@@ -83,8 +88,8 @@ def wheel_problems(path: Path, root: Path = ROOT) -> list[str]:
     expected = {
         name
         for name in sources(root)
-        if name.startswith("fastdp/") and name.endswith((".py", ".pyi", "py.typed"))
-    }
+        if name.startswith("fastdp/") and name.endswith(MODULES)
+    } | {HEADER}
     modules = {name for name in names - info if not EXTENSION.match(name)}
     problems += [f"wheel lacks {name}" for name in sorted(expected - modules)]
     problems += [f"wheel should not hold {name}" for name in sorted(modules - expected)]

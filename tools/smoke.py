@@ -32,6 +32,10 @@ def main() -> int:
         print("importing fastdp switched the interpreter's lock on")
         return 1
 
+    if not Path(fastdp.get_include(), "fastdp.h").is_file():
+        print("the C header is not there")
+        return 1
+
     counts = np.arange(1000)
     mechanisms = (
         fastdp.DiscreteLaplace.from_epsilon(1, sensitivity=1),

@@ -2,9 +2,9 @@
  *
  * histogram FILE compares the draws of a fixed key with those of tests/vectors/draws.txt.
  * A line of the file has a law, the numerator and denominator of its parameter, how many
- * values are drawn, and the FNV-1a hash of their bytes. With the library that README builds:
+ * values are drawn, and the FNV-1a hash of their bytes. With the library that README installs:
  *
- *     cc -O2 -Icsrc examples/c/histogram.c -L. -lfastdp -lm -o histogram
+ *     cc -O2 examples/c/histogram.c $(pkg-config --cflags --libs fastdp) -o histogram
  */
 #include <inttypes.h>
 #include <stdio.h>

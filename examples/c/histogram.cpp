@@ -1,6 +1,6 @@
 // histogram.cpp: histogram.c in C++, with an exception for each status.
 //
-//     c++ -O2 -Icsrc examples/c/histogram.cpp -L. -lfastdp -lm -o histogram
+//     c++ -O2 examples/c/histogram.cpp $(pkg-config --cflags --libs fastdp) -o histogram
 #include <cstdio>
 #include <fstream>
 #include <iostream>

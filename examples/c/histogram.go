@@ -1,6 +1,6 @@
 // histogram.go: histogram.c in Go, by cgo.
 //
-//	CGO_CFLAGS=-I$PWD/csrc CGO_LDFLAGS=-L$PWD go build examples/c/histogram.go
+//	go build examples/c/histogram.go
 package main
 
 /*

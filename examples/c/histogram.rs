@@ -1,6 +1,6 @@
 // histogram.rs: histogram.c in Rust.
 //
-//     rustc examples/c/histogram.rs -L . -l static=fastdp -l m
+//     rustc examples/c/histogram.rs -l fastdp -l m
 #[repr(C)]
 struct Ratio { num: *const u64, den: *const u64, nums: usize, dens: usize }
 #[repr(C)]

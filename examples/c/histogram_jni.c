@@ -1,7 +1,7 @@
 /* histogram_jni.c: what Histogram.java calls.
  *
- *     cc -O2 -shared -fPIC -Icsrc -I$JAVA_HOME/include -I$JAVA_HOME/include/linux \
- *         examples/c/histogram_jni.c -L. -lfastdp -lm -o libhistogram_jni.so
+ *     cc -O2 -shared -fPIC -I$JAVA_HOME/include -I$JAVA_HOME/include/linux \
+ *         examples/c/histogram_jni.c $(pkg-config --cflags --libs fastdp) -o libhistogram_jni.so
  */
 #include <jni.h>
 #include <string.h>

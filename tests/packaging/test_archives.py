@@ -39,8 +39,9 @@ def write_wheel(path, *, modules=None, metadata=METADATA, extra=(), size=10):
         modules = [
             name
             for name in check_package.sources()
-            if name.startswith("fastdp/") and name.endswith((".py", ".pyi", ".typed"))
+            if name.startswith("fastdp/") and name.endswith(check_package.MODULES)
         ]
+        modules.append(check_package.HEADER)
     with zipfile.ZipFile(path, "w") as archive:
         for name in [*modules, *extra]:
             archive.writestr(name, "")
@@ -97,6 +98,8 @@ def test_a_right_wheel_has_no_problem(tmp_path):
         ({"extra": ["tests/test_x.py"]}, "wheel should not hold tests/test_x.py"),
         ({"extra": ["fastdp/_core.pyx"]}, "wheel should not hold fastdp/_core.pyx"),
         ({"modules": []}, "wheel lacks fastdp/__init__.py"),
+        ({"modules": []}, "wheel lacks fastdp/__init__.pxd"),
+        ({"modules": []}, "wheel lacks fastdp/include/fastdp.h"),
         ({"size": 2_000_000}, "bytes"),
         ({"metadata": METADATA + "Requires-Dist: mpmath\n"}, "at run time"),
         ({"metadata": METADATA.replace("Apache", "MIT")}, "does not name its licence"),

@@ -5,7 +5,6 @@ addresses, leaks and undefined behavior.
 """
 
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -118,36 +117,6 @@ def test_the_core_alone_draws_what_the_extension_draws(
     assert run.stdout.splitlines() == expected, run.stderr
     assert run.returncode == 0
     assert run.stderr == ""
-
-
-@pytest.mark.parametrize("language", ["c", "rust"])
-def test_the_programs_of_the_readme_release_a_histogram(tmp_path, language):
-    """At most 25 lines each; every run has other noise, of scale 1."""
-    if shutil.which("cc" if language == "c" else "rustc") is None:
-        pytest.skip("needs a C compiler, or rustc")
-    text = (ROOT / "README.md").read_text()
-    (block,) = re.findall(f"^```{language}\n(.*?)^```$", text, re.M | re.S)
-    assert len(block.splitlines()) <= 25
-    program, sources = tmp_path / "histogram", map(str, (ROOT / "csrc").glob("*/*.c"))
-    if language == "c":
-        (tmp_path / "histogram.c").write_text(block)
-        build = ["cc", "-O1", "-w", f"-I{ROOT / 'csrc'}", "histogram.c", *sources]
-        build += ["-lm", "-o", str(program)]
-    else:
-        (tmp_path / "histogram.rs").write_text(block)
-        subprocess.run(["cc", "-O1", "-w", "-c", *sources], cwd=tmp_path, check=True)
-        objects = [path.name for path in tmp_path.glob("*.o")]
-        subprocess.run(["ar", "rcs", "libfastdp.a", *objects], cwd=tmp_path, check=True)
-        build = ["rustc", "histogram.rs", "-L", ".", "-l", "static=fastdp", "-l", "m"]
-    subprocess.run(build, cwd=tmp_path, check=True)
-    runs = set()
-    for _ in range(20):
-        told = subprocess.run([program], capture_output=True, text=True, check=True)
-        counts = tuple(map(int, re.findall(r"-?\d+", told.stdout)))
-        runs.add(counts)
-        # beyond 60 with a probability of 1e-26
-        assert np.abs(np.subtract(counts, (120, 7, 0, 31))).max() < 60
-    assert len(runs) > 10
 
 
 def test_fuzzing_constructors_and_draws_finds_nothing(tmp_path):

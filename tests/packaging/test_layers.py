@@ -88,7 +88,7 @@ MAY_IMPORT = {
     "_threads": {"exceptions"},
     "_stream": {"exceptions"},
     "_special": {"exceptions"},
-    "_core": {"_fdp", "exceptions"},
+    "_core": {"exceptions"},
     "_exact": _FLOOR,
     "_factors": {"_validate", "exceptions"},
     "_arrays": {*_FLOOR, "_core", "_stream", "_threads"},
@@ -454,7 +454,7 @@ def test_every_kind_of_import_is_seen():
     )
     seen = {"fastdp", "random", "_core", "testing", "accounting", "plot"}
     assert imported(text, ".py") == seen
-    assert imported("from fastdp._fdp cimport *\n", ".pyx") == {"_fdp"}
+    assert imported("from fastdp._core cimport f\n", ".pyx") == {"_core"}
 
 
 @pytest.mark.rest

@@ -9,9 +9,9 @@ from fastdp import _core
 
 ROOT = Path(__file__).parents[2]
 HEADER = ROOT / "csrc" / "fastdp.h"
-MIRROR = ROOT / "fastdp" / "_fdp.pxd"
+MIRROR = ROOT / "fastdp" / "__init__.pxd"
 
-# ---- fastdp.h and _fdp.pxd ---------------------------------------------------------
+# ---- fastdp.h and __init__.pxd -----------------------------------------------------
 
 #: Macros of the compiler's, not of the interface.
 _NOT_MIRRORED = {"FDP_API", "FDP_NODISCARD"}

@@ -124,6 +124,7 @@ def functions_have_their_types() -> None:
     fdp_random.discrete_gaussian(2.5, stream=np.random.default_rng())  # type: ignore[arg-type]
     assert_type(calibration.laplace_scale(epsilon=1, sensitivity=2), Fraction)
     assert_type(fastdp.show_config(), dict[str, str])
+    assert_type(fastdp.get_include(), str)
 
 
 def errors_are_what_they_replace() -> None:

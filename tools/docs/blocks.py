@@ -39,7 +39,7 @@ PAGES = (
     *sorted((ROOT / "docs").rglob("*.md")),
 )
 
-DATA = {"c", "csv", "json", "rust", "text", "toml", "{toctree}"}
+DATA = {"c", "csv", "cython", "json", "rust", "text", "toml", "{toctree}"}
 
 _BLOCK = re.compile(
     r"(?:^<!-- ([^\n]*?) -->\n+)?^```([\w{}]*)\n(.*?)^```[^\S\n]*$", re.M | re.S

@@ -1,9 +1,17 @@
-# Cython's view of csrc/fastdp.h; a test compares the names with the header.
+# fastdp.h for Cython: `from fastdp cimport fdp_job_t`. A module that uses it is compiled with
+# the folder fastdp.get_include(), and linked with libfastdp: docs/howto/be_a_backend.md.
 from libc.stddef cimport size_t
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 
 cdef extern from "fastdp.h" nogil:
+    size_t FDP_VERSION_MAJOR
+    size_t FDP_VERSION_MINOR
+    size_t FDP_VERSION_PATCH
+    uint32_t FDP_VERSION
+
+    uint32_t fdp_version()
+
     ctypedef enum fdp_status_t:
         FDP_OK
         FDP_ERR_PARAMETER
@@ -12,6 +20,9 @@ cdef extern from "fastdp.h" nogil:
         FDP_ERR_RESOLVER
         FDP_ERR_BUILD
         FDP_ERR_LEVEL
+        FDP_ERR_JOB
+
+    const char *fdp_status_text(fdp_status_t status)
 
     ctypedef enum fdp_cipher_t:
         FDP_CIPHER_CHACHA20
@@ -140,6 +151,20 @@ cdef extern from "fastdp.h" nogil:
     fdp_status_t fdp_release(const fdp_call_t *call, const fdp_sampler_t *sampler,
                              uint64_t first_chunk, size_t n,
                              const fdp_target_t *target)
+
+    uint64_t FDP_JOB_CHUNKS
+
+    ctypedef struct fdp_job_t:
+        fdp_call_t call
+        uint64_t next
+        const void *self
+        int64_t process
+
+    fdp_status_t fdp_job_open(fdp_job_t *job)
+    void fdp_job_close(fdp_job_t *job)
+    fdp_status_t fdp_job_take(fdp_job_t *job, uint64_t chunks, uint64_t *first)
+    fdp_status_t fdp_job_release(fdp_job_t *job, const fdp_sampler_t *sampler, size_t n,
+                                 const fdp_target_t *target)
 
     size_t FDP_LIMBS
     size_t FDP_BYTES_CHUNK
