@@ -103,7 +103,8 @@ typedef struct {
 FDP_API FDP_NODISCARD fdp_status_t fdp_self_check(void);
 /* A fresh key from the operating system and the default cipher. */
 FDP_API FDP_NODISCARD fdp_status_t fdp_call_open(fdp_call_t *call);
-/* Wipes the key. */
+/* Wipes the key. Drawing from a closed call, or from one that did not open, ends the process,
+ * because no output would be safe; a job returns FDP_ERR_JOB instead. */
 FDP_API void fdp_call_close(fdp_call_t *call);
 /* 16 bytes: extension block `block` of a trial, most significant bits first in
  * each of its two little-endian 64-bit words. */
