@@ -110,8 +110,8 @@ def _groups(plan: Plan) -> str:
 
 def _guarantee(budget: dict[str, str]) -> str:
     if "rho" in budget:
-        but = f", except with probability {budget['delta']}"
-        but = but if "delta" in budget else ""
+        delta = budget.get("delta")
+        but = "" if delta is None else f", except with probability {delta}"
         return f"{budget['rho']}-zero-concentrated differential privacy (rho){but}"
     if "delta" in budget:
         return (

@@ -126,6 +126,21 @@ def test_public_keys_are_shown_in_their_order_and_need_no_delta(
     assert "the groups of --keys are public" in said
 
 
+@pytest.mark.parametrize("delta", [None, "1e-9"])
+def test_a_budget_of_rho_says_its_delta_if_there_is_one(
+    delta: str | None, records: Path, capsys: Any
+) -> None:
+    budget = ["--rho", "8000"] if delta is None else ["--rho", "8000", "--delta", delta]
+    line = ["--by", "region", "--count", *PEOPLE, *budget]
+    if delta is None:
+        write_csv(Path("keys.csv"), "region\nnorth\nsouth\n")
+        line += ["--keys", "keys.csv"]
+    assert aggregate(records, "out.csv", *line) == 0
+    said = capsys.readouterr().err
+    assert "8000-zero-concentrated differential privacy (rho)" in said
+    assert ("except with probability 1e-09" in said) == (delta is not None)
+
+
 def test_all_records_are_one_group(records: Path, capsys: Any) -> None:
     options = ["--unit", "person_id", "--records", "3", "--units", "--epsilon", "1e4"]
     assert aggregate(records, "out.csv", *options, "--sum", "income") == 2
