@@ -52,7 +52,7 @@ def spelled(
 
     def of(function: _Function) -> _Function:
         whole = shown or inspect.signature(function)
-        known = list(whole.parameters)
+        known = [word for word in whole.parameters if word != "self"]
 
         @functools.wraps(function)
         def called(*given: Any, **words: Any) -> Any:

@@ -88,3 +88,8 @@ def test_limits_and_indexes_and_frames_of_no_rows_yet(df: Any) -> None:
     with pytest.raises(DTypeError, match="got a LazyFrame: collect it first"):
         plan.release(lazy)
     assert plan.release(lazy.collect()).groups()
+
+
+def test_a_refused_keyword_is_answered_by_the_keywords_alone() -> None:
+    with pytest.raises(DTypeError, match=r"no argument 'qqqq': unit, by, keys"):
+        fastdp.Plan(qqqq=1)  # type: ignore[call-arg]
