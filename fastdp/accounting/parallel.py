@@ -16,7 +16,7 @@ from fastdp.accounting.events import (
     ZCDPEvent,
 )
 from fastdp.accounting.events._base import HasEvent, as_event, relation_of
-from fastdp.exceptions import ParameterError, UnsupportedEventError
+from fastdp.exceptions import DTypeError, ParameterError, UnsupportedEventError
 
 __all__ = ["parallel_event"]
 
@@ -25,7 +25,9 @@ def parallel_event(events: Iterable[Event | HasEvent], *, assignment: str) -> Ev
     """Return the event of several events on disjoint parts of the data.
 
     A record is in one part, so all events together cost as much as the largest event.
-    Any accountant, filter or ledger accepts the result.
+    Any accountant, filter or ledger accepts the result. If the events protect an
+    individual with several rows, the rows together are the record: all of them must be
+    in one part. Visits by country are not, if one person may visit two countries.
 
     Parameters
     ----------
@@ -67,6 +69,8 @@ def parallel_event(events: Iterable[Event | HasEvent], *, assignment: str) -> Ev
     >>> round(PLDAccountant().compose(event).epsilon(1e-6), 4)
     2.2541
     """
+    if not isinstance(events, Iterable):
+        raise DTypeError(f"events must be iterable, got {type(events).__name__}")
     given = [as_event("events", event) for event in events]
     if not given:
         raise ParameterError("events must be at least one")

@@ -176,6 +176,28 @@ def test_moves_in_several_directions_are_below_the_line():
             assert np.maximum(q - a * p, 0).sum() <= most[1] + 1e-4
 
 
+def test_steps_that_share_batches_need_probabilities_given_earlier_answers():
+    """Two steps of two bands on Poisson batches: binomial laws are too small."""
+    sigma, at = 1.0, 3.0
+    x = np.arange(-6 * sigma, 2 + 6 * sigma, 0.02)
+
+    def law(shift):
+        return np.exp(-((x - shift) ** 2) / (2 * sigma**2)) / (
+            sigma * math.sqrt(2 * math.pi)
+        )
+
+    q = np.outer(law(0), law(0))
+    p = sum(np.outer(law(a), law(a + b)) for a in (0, 1) for b in (0, 1)) / 4
+    truth = np.maximum(p - math.exp(at) * q, 0).sum() * 0.02**2
+    first = event_of((0, 1), (0.5, 0.5), sigma)
+    alone = event_of((0, 1, 2), (0.25, 0.5, 0.25), sigma)
+    both = PLDAccountant().compose(first).compose(alone)
+    assert truth > both.delta(at) * 1.3
+    # Given the first answer, the earlier batch may surely have had the record.
+    given = PLDAccountant().compose(first).compose(event_of((1, 2), (0.5, 0.5), sigma))
+    assert truth < given.delta(at)
+
+
 @pytest.mark.parametrize(("moves", "chances", "sigma", "at"), CASES)
 def test_the_log_ratio_is_within_its_error(moves, chances, sigma, at):
     import mpmath

@@ -149,3 +149,5 @@ def test_refusals(
 ) -> None:
     with pytest.raises(error, match=message):
         parallel_event(events, assignment=assignment)
+    with pytest.raises(DTypeError, match="events must be iterable, got GaussianEvent"):
+        parallel_event(gaussian(1), assignment="record")  # type: ignore[arg-type]

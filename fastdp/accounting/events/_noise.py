@@ -234,7 +234,10 @@ class MixtureOfGaussiansEvent(Event):
     With the individual, the vector changes by a secret random amount that is
     independent of other individuals and of the noise; without the individual it does
     not change. This is the case for steps of a banded factorization on Poisson batches:
-    the number of recent batches with the record is random.
+    the number of recent batches with the record is random. Such steps share batches, so
+    earlier answers tell about the next change. Several events are composed soundly only
+    if the probabilities of each hold given all earlier answers; a binomial law for each
+    step gives too small a cost.
 
     Parameters
     ----------
