@@ -119,12 +119,8 @@ class Memory(Engine):
         return frozenset()
 
     def integers(self, names: Sequence[str]) -> frozenset[str]:
-        """Return the columns of integer types; a list has no type."""
-        columns = {name: self._source[name] for name in names}
-        types = {
-            n: getattr(x, "dtype", getattr(x, "type", "")) for n, x in columns.items()
-        }
-        return frozenset(n for n, x in types.items() if _INTEGER.match(str(x)))
+        """Return the columns of integer types that can hold missing values."""
+        return frozenset(n for n in names if has_integers(self._source[n]))
 
     def keys_of(self, keys: Any) -> Any:
         """Return public groups in the form of `list_keys`."""
@@ -240,9 +236,13 @@ class Memory(Engine):
 
 
 def has_integers(column: Any) -> bool:
-    """Return whether a column's type has only integers."""
+    """Return whether a column has an integer type that can hold missing values.
+
+    numpy's types cannot: one missing value makes the column floats, in pandas as well,
+    so such a type can depend on a single record.
+    """
     type_ = getattr(column, "dtype", getattr(column, "type", ""))
-    return _INTEGER.match(str(type_)) is not None
+    return not isinstance(type_, np.dtype) and _INTEGER.match(str(type_)) is not None
 
 
 # ---- keys --------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from fastdp.ledger import Ledger, _shown, _terms
 from fastdp.ledger._terms import check_names
 from fastdp.tables import _memory
 from fastdp.tables._choices import Choices
-from fastdp.tables._memory import Memory
+from fastdp.tables._memory import Memory, has_integers
 from fastdp.tables._quantiles import nodes_of
 from fastdp.tables._release import Release
 from fastdp.tables._unit import Unit
@@ -87,7 +87,10 @@ def release(
                 except (ParameterError, DTypeError) as error:
                     where = "" if alone else f"tables {name!r}: "
                     raise type(error)(f"{where}{error}") from None
-                integers[name] = engine.integers(list(plan._quantiles))
+                whole = engine.integers(list(plan._quantiles))
+                if _tables.is_of(sources[name], "pandas", "DataFrame"):
+                    whole &= {n for n in whole if has_integers(sources[name][n])}
+                integers[name] = whole
                 if nothing:
                     found[name] = _no_totals(plan, engine, recipe, salt)
                 else:

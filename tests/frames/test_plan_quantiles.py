@@ -292,16 +292,15 @@ def test_what_is_refused(words: Any, error: Any, message: str) -> None:
 # ---- integers ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["numpy", "Arrow", "pandas", "polars", "Series"])
+@pytest.mark.parametrize("kind", ["Arrow", "pandas", "polars", "Series"])
 def test_quantiles_of_integers_are_integers(kind: str) -> None:
     pandas = pytest.importorskip("pandas")
     polars = pytest.importorskip("polars")
     x, g = np.array([31, 31, 27, 62] * 500), ["a"] * 2000
     frame = pandas.DataFrame({"g": g, "x": x})
     source = {
-        "numpy": {"g": g, "x": x},
         "Arrow": pa.table(frame),
-        "pandas": frame,
+        "pandas": frame.convert_dtypes(),
         "polars": polars.from_pandas(frame),
         "Series": {"g": frame.g, "x": frame.x.astype("Int64")},
     }[kind]
@@ -317,10 +316,13 @@ def test_quantiles_of_integers_are_integers(kind: str) -> None:
         shown = np.ma.array(np.asarray(found["x_median"], float))[0]
         assert shown == int(shown)
         assert found["x_median_low"][0] in (pa.scalar(31), 31)
-    # A list has no type, and bounds that are no integers are possible quantiles.
-    lists = plan.release({"g": g, "x": x.tolist()})
-    assert lists.interval("x_median")[0].dtype == np.float64
-    odd = fastdp.median(x, bounds=(0.5, 120), unit="row", epsilon=1)
+    # A list has no type. One missing value changes numpy's type, in pandas as well: a
+    # result that had this type would show it. Bounds of floats are possible quantiles.
+    for plain in ({"g": g, "x": x.tolist()}, {"g": g, "x": x}, frame):
+        floats = plan.release(plain)
+        assert floats.interval("x_median")[0].dtype == np.float64
+    whole = pa.array(x)
+    odd = fastdp.median(whole, bounds=(0.5, 120), unit="row", epsilon=1)
     assert odd.interval("x_median")[0].dtype == np.float64
 
 
@@ -349,7 +351,7 @@ def test_integers_come_back_from_a_ledger(tmp_path: Any) -> None:
     ledger.add_budget("all", fastdp.accounting.PureFilter(2), unit="row")
     charge = {"ledger": ledger, "label": "a", "budgets": "all"}
     words = {"bounds": (0, 9), "unit": "row", "epsilon": 1, **charge}
-    first, again = (fastdp.median(np.array([1, 2, 3] * 99), **words) for _ in range(2))
+    first, again = (fastdp.median(pa.array([1, 2, 3] * 99), **words) for _ in range(2))
     assert again.replayed
     assert type(again.value) is type(first.value) is int
     assert (first.value, first.low) == (again.value, again.low)

@@ -115,7 +115,7 @@ def same(one: Any, other: Any) -> bool:
 def test_integers(name: str, holder: str) -> None:
     call = (INTEGERS | WHOLE)[name]
     # One float among the integers of a list must not change what quantiles are.
-    floats = name in ("Quantiles", "quantiles") and holder in ("list", "tuple")
+    floats = name == "Quantiles" and holder in ("list", "tuple")
     assert same(
         call(HOLDERS[holder](SCORES)), call(SCORES.astype(float) if floats else SCORES)
     )
@@ -144,7 +144,7 @@ def test_nulls_are_the_stated_constant(name: str, holder: str) -> None:
     call = (INTEGERS | WHOLE)[name]
     listed = [3, None, 4, 1, None]
     if name == "quantiles":  # of a column of integers they are integers
-        plain = np.array([one for one in listed if one is not None])
+        plain = pa.array([one for one in listed if one is not None])
     else:
         plain = np.array([NULL_IS[name] if one is None else one for one in listed])
     assert same(call(WITH_NULLS[holder](listed)), call(plain))
