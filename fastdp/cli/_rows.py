@@ -27,7 +27,7 @@ def _quoted_cells(delimiter: str) -> re.Pattern[bytes]:
     The last cell may have no closing quote. No group of the pattern repeats another:
     Python 3.11.2 and other early versions match nested possessive groups wrongly.
     """
-    before = rb"(?<![^" + delimiter.encode() + rb'\r\n]")'
+    before = rb"(?<![^" + re.escape(delimiter.encode()) + rb'\r\n]")'
     return re.compile(rb'("' + before + rb'[^"]*+(?:""[^"]*+)*+(?:"|\Z))')
 
 
@@ -135,7 +135,7 @@ class _LongRow:
         self._wanted = wanted
         self._longest = longest
         self._delimiter = delimiter.encode()
-        self._end = re.compile(b"[" + self._delimiter + rb"\r\n]")
+        self._end = re.compile(b"[" + re.escape(self._delimiter) + rb"\r\n]")
         self._cells: dict[int, bytes] = {}
         self._place = 0
         self._parts: list[bytes] = []

@@ -19,8 +19,13 @@ csv = pytest.importorskip("pyarrow.csv")
 #: What the parser tells apart, alone and in the order that matters.
 TOKENS = ["a", "bb", '"', ",", "\n", "\r", "\r\n", "\xe9", '""', ',"', '",', '"\n']
 
+#: Delimiters of dialects; some mean more in a regular expression.
+DELIMITERS = [",", ";", "|", "\t", ":", "~", "^"]
 
-def read(content: bytes, columns: int) -> tuple[dict[str, list[Any]], list[int]]:
+
+def read(
+    content: bytes, columns: int, delimiter: str = ","
+) -> tuple[dict[str, list[Any]], list[int]]:
     """Return cells and numbers of malformed rows, with a block beyond the content."""
     malformed: list[int] = []
 
@@ -35,6 +40,7 @@ def read(content: bytes, columns: int) -> tuple[dict[str, list[Any]], list[int]]
             column_names=names, encoding="latin-1", use_threads=False
         ),
         parse_options=csv.ParseOptions(
+            delimiter=delimiter,
             newlines_in_values=True,
             ignore_empty_lines=columns > 1,
             invalid_row_handler=skip,
@@ -59,13 +65,23 @@ def shortened(content: bytes, columns: int, piece: int, **options: Any) -> bytes
     st.lists(st.sampled_from(TOKENS), min_size=1, max_size=60),
     st.integers(1, 3),
     st.sampled_from([1, 2, 3, 5, 8, 16]),
+    st.sampled_from(DELIMITERS),
 )
 def test_rows_and_cells_are_those_of_the_parser(
-    tokens: list[str], columns: int, piece: int
+    tokens: list[str], columns: int, piece: int, delimiter: str
 ) -> None:
-    content = "".join(tokens).encode("latin-1")
-    expected = read(content, columns)
-    assert read(shortened(content, columns, piece), columns) == expected
+    content = "".join(tokens).replace(",", delimiter).encode("latin-1")
+    expected = read(content, columns, delimiter)
+    short = shortened(content, columns, piece, delimiter=delimiter)
+    assert read(short, columns, delimiter) == expected
+
+
+@pytest.mark.parametrize("delimiter", DELIMITERS)
+def test_a_long_row_is_one_row_with_every_delimiter(delimiter: str) -> None:
+    content = b"1,2\n" + b"x" * 40 + b",5\n3,4\n"
+    content = content.replace(b",", delimiter.encode())
+    short = shortened(content, 2, 8, delimiter=delimiter)
+    assert read(short, 2, delimiter) == read(content, 2, delimiter)
 
 
 def test_short_rows_pass_as_they_are() -> None:
