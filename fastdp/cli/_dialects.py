@@ -78,8 +78,9 @@ class Dialect:
             cells = compute.if_else(missing, pa.scalar(None, pa.binary()), cells)
         if number and self.thousands is not None:
             sign, point = re.escape(self.thousands), re.escape(self.decimal)
-            grouped = rf"^[ \t]*[+-]?[0-9]{{1,3}}({sign}[0-9]{{3}})+({point}[0-9]*)?"
-            good = compute.match_substring_regex(cells, grouped + r"[ \t]*$")
+            grouped = rf"[1-9][0-9]{{0,2}}({sign}[0-9]{{3}})+({point}[0-9]*)?"
+            cell = rf"^[ \t]*[+-]?{grouped}[ \t]*$"
+            good = compute.match_substring_regex(cells, cell)
             bare = compute.replace_substring(cells, self.thousands, "")
             cells = compute.if_else(good, bare, cells)
         if number and self.decimal == ",":
@@ -187,7 +188,8 @@ def _encoding(option: str, name: str) -> str:
         return found
     if re.fullmatch(_FAMILIES, found):
         text = bytes(range(256)).decode(found, "replace")
-        if len(text) == 256 and text.startswith(bytes(range(128)).decode()):
+        plain = bytes(range(128)).decode()
+        if len(text) == 256 and text[:128] == plain and not set(plain) & {*text[128:]}:
             return found
     raise ParameterError(
         f"{option.format('encoding')} must be utf-8, utf-16 or an encoding of one byte "

@@ -72,10 +72,11 @@ def _keys(place: _places.Place, rows: Any) -> pa.Table:
     found = rows.read_all()
     for name in found.column_names if place.form.text else ():
         if found[name].null_count:
-            said = place.form.dialect.said("encoding")
+            dialect = place.form.dialect
             raise ParameterError(
-                f"{place.option} must have a text in each row of {name!r}, in the "
-                f"encoding that {said} states (now {place.form.dialect.encoding})"
+                f"{place.option} must have a text in each row of {name!r}, none of "
+                f"{dialect.said('null')}, in the encoding that "
+                f"{dialect.said('encoding')} states (now {dialect.encoding})"
             )
     return found
 

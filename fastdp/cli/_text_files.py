@@ -129,9 +129,14 @@ class TextSource:
             ) from None
 
     def _require_mark(self, start: bytes) -> None:
-        """Refuse an encoding that differs from the one in a file's byte order mark."""
+        """Refuse an encoding other than a byte order mark's; UTF-16 needs a mark."""
+        stated, marked = self._dialect.encoding, start.startswith(tuple(_MARKS))
+        if stated == "utf-16" and start and not marked:
+            raise ParameterError(
+                f"{self._dialect.said('encoding')} must be utf-16-le or utf-16-be for "
+                f"{self._place.option}, which has no mark of its byte order, got utf-16"
+            )
         for mark, name in _MARKS.items():
-            stated = self._dialect.encoding
             if start.startswith(mark) and not stated.startswith(name):
                 said = self._dialect.said("encoding")
                 raise ParameterError(
