@@ -122,7 +122,7 @@ def checked_bands(strategy: str, bands: Any, steps: int) -> int | tuple[float, .
             f"bands must be at most {min(steps, MOST_BANDS)} coefficients, and one at "
             f"least, got {len(bands)}"
         )
-    own = [float(_validate.exact("bands", c)) for c in bands]
+    own = [_validate.double("bands", c) for c in bands]
     if own[0] != 1 or own != sorted(own, reverse=True) or own[-1] < 0:
         raise ParameterError(
             "bands must start with 1, must not increase, and must be >= 0"

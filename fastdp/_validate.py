@@ -85,6 +85,23 @@ def exact(name: str, value: object) -> Fraction:
     return result
 
 
+def double(name: str, value: object) -> float:
+    """Return a finite real parameter as the nearest double.
+
+    Raises
+    ------
+    DTypeError, ParameterError
+        As in `exact`; or the number is beyond the largest double.
+    """
+    found = exact(name, value)
+    try:
+        return float(found)
+    except OverflowError:
+        raise ParameterError(
+            f"{name} must be in the range of doubles, got {shown(found)}"
+        ) from None
+
+
 def written(value: Any) -> Any:
     """Return the shortest decimal that rounds to a Python float, as an exact rational.
 

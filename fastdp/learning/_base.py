@@ -467,5 +467,5 @@ def _edge(name: str, bound: Any, features: int) -> Array:
             f"{name} must have numbers or arrays of shape ({features},), one entry a "
             f"feature, got shape {np.shape(bound)}"
         )
-    exact = [float(_validate.exact(name, number)) for number in numbers]
+    exact = [_validate.double(name, number) for number in numbers]
     return np.broadcast_to(np.array(exact), (features,))

@@ -154,7 +154,7 @@ def checked_edges(histogram: Any) -> dict[str, tuple[float, ...]]:
         raise DTypeError("histogram must be a dict of edges by column")
     found = {}
     for name, edges in histogram.items():
-        found[name] = tuple(float(_validate.exact("edges", edge)) for edge in edges)
+        found[name] = tuple(_validate.double("edges", edge) for edge in edges)
         rising = all(low < high for low, high in itertools.pairwise(found[name]))
         if len(found[name]) < 2 or not rising:
             raise ParameterError("edges must be at least two increasing numbers")

@@ -205,3 +205,17 @@ def test_a_fraction_beyond_the_doubles_is_refused_as_any_other() -> None:
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_floats_are_taken_at_their_exact_value(value: float) -> None:
     assert _validate.exact("x", value) == Fraction(value)
+
+
+@pytest.mark.parametrize("beyond", [10**400, -(10**400), Decimal("1e400")])
+def test_numbers_beyond_the_doubles_are_refused_by_name(beyond: Any) -> None:
+    low, high = min(0, beyond), max(0, beyond)
+    plan: dict[str, Any] = {"unit": fastdp.Rows(), "epsilon": 1}
+    for name, make in (
+        ("edges", lambda: fastdp.Plan(histogram={"x": [low, high]}, **plan)),
+        ("bounds", lambda: fastdp.Plan(mean="x", bounds={"x": (low, high)}, **plan)),
+        ("bounds", lambda: _validate.double("bounds", beyond)),
+    ):
+        with pytest.raises(ParameterError, match=f"{name} must be in the range of"):
+            make()
+    assert _validate.double("bounds", 10**308) == 1e308

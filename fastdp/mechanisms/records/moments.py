@@ -418,8 +418,8 @@ def check_bounds(bounds: object) -> tuple[float, float]:
             "bounds must be numbers, got dates: count days from a public day, as in "
             "(x - day).dt.days, with bounds=(0, 366)"
         )
-    low = float(_validate.exact("bounds", bounds[0]))
-    high = float(_validate.exact("bounds", bounds[1]))
+    low = _validate.double("bounds", bounds[0])
+    high = _validate.double("bounds", bounds[1])
     if not (low < high and high / 2 - low / 2 >= 2.0**-1000):
         apart = " by 2**-999 or more" if low < high else ""
         raise ParameterError(
