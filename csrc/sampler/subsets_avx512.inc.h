@@ -108,5 +108,7 @@ static size_t FDP_K(subsets8)(const fdp_subsets_t *law, const uint32_t *word,
     const __m512i back = _mm512_add_epi64(front, _mm512_set1_epi64(4));
     _mm512_storeu_si512(set, _mm512_permutex2var_epi64(low, front, high));
     _mm512_storeu_si512(set + 8, _mm512_permutex2var_epi64(low, back, high));
+    fdp_wipe(in, sizeof in); /* they tell whose own category is in the set */
+    fdp_wipe(begin, sizeof begin);
     return surplus ? 0 : taken;
 }
