@@ -13,7 +13,8 @@
 
 #include "fastdp.h"
 
-/* Adds noise to n values, or leaves zeros. */
+/* Adds noise to n values, or leaves zeros. Under one key that is done once: the same key gives
+ * the same noise again. */
 static fdp_status_t release(const fdp_call_t *call, const char *name, uint64_t num,
                             uint64_t den, int64_t *values, size_t n)
 {

@@ -22,7 +22,7 @@ static void check(fdp_status_t status)
     }
 }
 
-// A fresh key, which is wiped at the end of its scope.
+// A fresh key for one release, which is wiped at the end of its scope.
 class Call {
 public:
     Call() { check(fdp_call_open(&call_)); }
@@ -36,7 +36,8 @@ public:
     Call &operator=(const Call &) = delete;
     ~Call() { fdp_call_close(&call_); }
 
-    // Adds noise, or throws and leaves zeros.
+    // Adds noise, or throws and leaves zeros. A second release would have the same noise: it needs
+    // a Call of its own.
     void release(const std::string &name, uint64_t num, uint64_t den,
                  std::vector<int64_t> &values) const
     {

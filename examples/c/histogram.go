@@ -27,7 +27,8 @@ import (
 	"os"
 )
 
-// Adds noise to the values, or leaves zeros.
+// Adds noise to the values, or leaves zeros. A second release under the same call would have the
+// same noise: it needs a call of its own.
 func release(call *C.fdp_call_t, name string, num, den uint64, values []int64) error {
 	var gaussian C.int
 	if name == "gaussian" {

@@ -37,7 +37,8 @@ impl Call {
         call
     }
 
-    /// Adds noise to the values, or leaves zeros.
+    /// Adds noise to the values, or leaves zeros. A second release would have the same noise: it
+    /// needs a call of its own.
     fn release(&self, name: &str, num: u64, den: u64, values: &mut [i64]) -> Result<(), i32> {
         let mut law: Law = [0; 2048];
         let ratio = Ratio { num: &num, den: &den, nums: 1, dens: 1 };

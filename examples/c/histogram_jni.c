@@ -24,11 +24,16 @@ JNIEXPORT jint JNICALL Java_Histogram_release(JNIEnv *env, jclass type, jbyteArr
     if (at == NULL) {
         return FDP_ERR_MEMORY;
     }
+    if (key != NULL && (*env)->GetArrayLength(env, key) != (jsize)sizeof bytes) {
+        memset(at, 0, (size_t)n * sizeof *at);
+        (*env)->ReleaseLongArrayElements(env, values, at, 0);
+        return FDP_ERR_PARAMETER;
+    }
     fdp_status_t status = gaussian ? fdp_sampler_gaussian(&law, &parameter)
                                    : fdp_sampler_laplace(&law, &parameter, 0);
     if (status == FDP_OK && (status = fdp_call_open(&call)) == FDP_OK) {
         if (key != NULL) {
-            (*env)->GetByteArrayRegion(env, key, 0, 32, bytes);
+            (*env)->GetByteArrayRegion(env, key, 0, sizeof bytes, bytes);
             call.stream.cipher = FDP_CIPHER_CHACHA20;
             fdp_stream_derive(call.stream.key, (const uint8_t *)bytes, 0);
         }
