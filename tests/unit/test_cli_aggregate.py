@@ -67,6 +67,22 @@ def test_the_line_of_the_readme(records: Path, capsys: Any) -> None:
     require_only(Path(), "people.parquet", "out.parquet", "out.png")
 
 
+@pytest.mark.parametrize(
+    ("options", "guarantee"),
+    [
+        ("--rho 0.5", "0.5-zero-concentrated differential privacy (rho), for this one"),
+        ("--by sex --delta 1e-6 --rho 0.5", "(rho), except with probability 1e-06"),
+        ("--epsilon 0.5", "0.5-differential privacy (epsilon), for this one"),
+    ],
+)
+def test_each_budget_has_its_guarantee(
+    records: Path, capsys: Any, options: str, guarantee: str
+) -> None:
+    line = f"--rows-are row --count {options}"
+    assert aggregate(records, "out.csv", *line.split()) == 0
+    assert guarantee in capsys.readouterr().err
+
+
 def test_all_forms_are_read_alike(records: Path, tmp_path: Path) -> None:
     from pyarrow import csv, feather
 
