@@ -259,7 +259,7 @@ static void draw_eights(words_t *words, const fdp_kernels_t *kernels,
             refill(words);
             words->next = at % HALVES;
             draw_rows(words, law, part, label + i, rows + i * width);
-            taken = words->offset / 4 - HALVES + words->next - at;
+            taken = (size_t)(words->offset / 4 - HALVES + words->next - at);
         }
         at += taken;
     }
