@@ -164,7 +164,7 @@ class Grid:
 
 
 def make_grid(spec: Spec, terms: int) -> Grid:
-    """Sample the function; the count is even, so that no point is the centre."""
+    """Sample the function; the count is even, so that no point is the center."""
     count = 2 * GRID * terms
     low, high = to_mpf(spec.low), to_mpf(spec.high)
     points = []

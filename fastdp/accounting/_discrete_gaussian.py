@@ -258,9 +258,9 @@ def _tilted_convolution(
     beyond = math.exp(-((reach / width) ** 2) / 2) * (1 + width * width / reach)
     law, lowest = np.ones(1), 0
     for part in pattern:
-        centre = tilt * part
-        low, high = math.floor(centre - reach), math.ceil(centre + reach)
-        x = np.arange(low, high + 1, dtype=np.float64) - centre
+        center = tilt * part
+        low, high = math.floor(center - reach), math.ceil(center + reach)
+        x = np.arange(low, high + 1, dtype=np.float64) - center
         spread = np.zeros((high - low) * part + 1)
         spread[::part] = np.exp(-x * x / (2 * width * width)) / z
         law = np.convolve(law, spread)

@@ -62,8 +62,8 @@ def _difference(epsilon: Floats, mu: Floats) -> tuple[Floats, Floats, Floats, Fl
     """
     from scipy.special import erfcx
 
-    centre, half = epsilon * (_ROOT_HALF / mu), mu * (_ROOT_HALF / 2)
-    low, high = centre - half, centre + half
+    center, half = epsilon * (_ROOT_HALF / mu), mu * (_ROOT_HALF / 2)
+    low, high = center - half, center + half
     least, most = float(low.min()), float(low.max())
     slop = np.asarray(2 * _PLACE * (1 + max(-least, most)) * float(high.max()))
     if slop > _FLAT / 4:
@@ -75,7 +75,7 @@ def _difference(epsilon: Floats, mu: Floats) -> tuple[Floats, Floats, Floats, Fl
         wide = np.broadcast_to(mu, low.shape)
         narrow = wide < _NARROW * np.maximum(low / _ROOT_HALF, 1.0)
         if narrow.any():
-            place = centre[narrow] / _ROOT_HALF
+            place = center[narrow] / _ROOT_HALF
             gap[narrow] = _narrow(place, wide[narrow]) / SQRT_HALF_PI
     return low, upper, gap, slop
 
@@ -139,9 +139,9 @@ def _likely(low: Floats, upper: Floats) -> tuple[Floats, Floats]:
     return density, np.maximum(1 - outside, 1e-300)
 
 
-def _narrow(centre: Floats, mu: Floats) -> Floats:
-    """Return m(centre - mu/2) - m(centre + mu/2) for small mu."""
-    first, third, fifth, seventh = _odd_moments(centre)
+def _narrow(center: Floats, mu: Floats) -> Floats:
+    """Return m(center - mu/2) - m(center + mu/2) for small mu."""
+    first, third, fifth, seventh = _odd_moments(center)
     square = mu * mu
     total = third / 24 + square * (fifth / 1920 + square * seventh / 322560)
     return np.asarray(mu * (first + square * total))

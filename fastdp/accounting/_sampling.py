@@ -139,8 +139,8 @@ def draws(source: int, count: int, least: float) -> tuple[list[float], float]:
 def at_least(trials: int, rate: Fraction, least: int) -> Fraction:
     """Return P(Bin(trials, rate) >= least), rounded up; 0 and 1 are exact.
 
-    It is a sum from `least` on by ratios of neighboring masses, plus a geometric
-    series.
+    Sums the masses from `least` upward, each from the one before by their ratio, and
+    bounds the rest by a geometric series.
     """
     if least > trials or rate == 0:
         return Fraction(least <= 0)

@@ -27,7 +27,8 @@ _THOUSANDS = (".", ",", "'", " ", "_", "\u00a0", "\u202f", "\u2019")
 #: Families of encodings with one byte for each character.
 _FAMILIES = r"ascii|iso8859-\d+|cp\d+|koi8-[a-z]|mac-[a-z]+|tis-620|kz1048|hp-roman8"
 
-#: Bytes of a character that could not be decoded, and what replaces them: no UTF-8.
+#: A decoder writes the first for a character that it cannot decode. Replace it by the
+#: second, which is not UTF-8, so that the cell counts as unreadable.
 _UNKNOWN, _UNREADABLE = "\ufffd".encode(), b"\xff"
 
 _SWAPPED = bytes.maketrans(b".,", b",.")

@@ -1,4 +1,4 @@
-"""Calculators: factorisations, votes, and classic algorithms, against exact truth."""
+"""Calculators: factorizations, votes, and classic algorithms, against exact truth."""
 
 import itertools
 import math

@@ -180,8 +180,8 @@ def test_groups_of_concentrated_events_bound_a_real_chain(size):
     # A chain of datasets 0..size answered by unit Gaussian-like steps on a grid.
     grid = [mp.mpf(i) / 4 for i in range(-60, 61)]
 
-    def law(centre):
-        masses = [mp.exp(-((x - centre) ** 2) / 2) for x in grid]
+    def law(center):
+        masses = [mp.exp(-((x - center) ** 2) / 2) for x in grid]
         total = mp.fsum(masses)
         return [mass / total for mass in masses]
 

@@ -161,11 +161,11 @@ def test_discrete_gaussian_in_one_coordinate(shift, sigma):
     s = number(sigma)
 
     def true(t):
-        centre = (1 + t) * shift
-        near = mp.nint(centre)
+        center = (1 + t) * shift
+        near = mp.nint(center)
         reach = range(-90, 91)
         moved = mp.fsum(
-            mp.exp(-((x + near - centre) ** 2) / (2 * s * s)) for x in reach
+            mp.exp(-((x + near - center) ** 2) / (2 * s * s)) for x in reach
         )
         still = mp.fsum(mp.exp(-(mp.mpf(x) ** 2) / (2 * s * s)) for x in reach)
         return t * (1 + t) * shift**2 / (2 * s * s) + mp.log(moved / still)

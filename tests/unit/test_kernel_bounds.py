@@ -163,7 +163,7 @@ def test_signed_geometric_is_within_its_bound(mad: Fused) -> None:
                     true = -t_mp * mpmath.log(mpmath.mpf(q.numerator) / q.denominator)
                     ends.append(float(abs(true - float(y[i]))))
                 ratios.append(max(ends) / bound[i])
-                q = Fraction(int(a[i] * 4), 1 << 65) / whole  # the computed centre
+                q = Fraction(int(a[i] * 4), 1 << 65) / whole  # the computed center
                 true = -t_mp * mpmath.log(mpmath.mpf(q.numerator) / q.denominator)
                 gap = float(abs(true - float(y[i])))
                 plain.append(gap / (ERROR * table.scale + RELATIVE * y[i]))

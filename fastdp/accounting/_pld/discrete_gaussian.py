@@ -90,8 +90,8 @@ class DiscreteGaussianLoss(Loss):
         x = np.arange(-20, 21)
         peak = -away * away / (2 * v)
         level = -((x + away[:, None]) ** 2) / (2 * v) - peak[:, None]
-        centre = math.log(np.exp(-(x**2) / (2 * v)).sum())
-        change = peak + np.log(np.exp(level).sum(axis=1)) - centre
+        center = math.log(np.exp(-(x**2) / (2 * v)).sum())
+        change = peak + np.log(np.exp(level).sum(axis=1)) - center
         return change, 60 * U + 4 * U * np.abs(peak) + (slip + 8 * U) / v
 
     def tilted(self, theta: float, count: int) -> Tilted:
